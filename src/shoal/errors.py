@@ -1,0 +1,207 @@
+"""The one tree of errors, and the form they take on the wire and over HTTP.
+
+Every class says whose fault it is (``status``), whether the same call may work later
+(``retryable``) and how soon (``retry_after_s``). Foreign errors are mapped to one of these
+at the edge where they appear; nothing in here knows HTTP frameworks or sockets.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import ClassVar
+
+import msgspec
+
+
+class ErrorInfo(msgspec.Struct, frozen=True, array_like=True):
+    """An error as it travels between processes; `ShoalError.info` makes it."""
+
+    code: str
+    message: str
+    status: int = 500
+    retryable: bool = False
+    retry_after_s: float | None = None
+    param: str | None = None
+
+
+class ShoalError(Exception):
+    """Base of all errors that Shoal raises on purpose."""
+
+    code: ClassVar[str] = "internal"
+    status: ClassVar[int] = 500
+    retryable: ClassVar[bool] = False
+
+    def __init__(
+        self, message: str, *, param: str | None = None, retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+        self.retry_after_s = retry_after_s
+
+    @property
+    def info(self) -> ErrorInfo:
+        return ErrorInfo(
+            self.code, self.message, self.status, self.retryable, self.retry_after_s, self.param
+        )
+
+
+# --- the caller's fault -------------------------------------------------------------------
+
+
+class InvalidRequest(ShoalError):
+    """The body or a header is malformed, or a parameter is out of range."""
+
+    code = "invalid_request"
+    status = 400
+
+
+class InvalidItem(InvalidRequest):
+    """One item cannot be read; `param` names it (``items[3]``)."""
+
+    code = "invalid_item"
+
+
+class TooManyTokens(InvalidRequest):
+    """An item is longer than the model takes and truncation is off."""
+
+    code = "too_many_tokens"
+
+
+class Unauthorized(ShoalError):
+    code = "unauthorized"
+    status = 401
+
+
+class NotFound(ShoalError):
+    code = "not_found"
+    status = 404
+
+
+class UnknownModel(NotFound):
+    """The message names the nearest known model."""
+
+    code = "unknown_model"
+
+
+class MethodNotAllowed(ShoalError):
+    code = "method_not_allowed"
+    status = 405
+
+
+class PayloadTooLarge(ShoalError):
+    """The message names the limit that was passed."""
+
+    code = "payload_too_large"
+    status = 413
+
+
+class UnsupportedMediaType(ShoalError):
+    code = "unsupported_media_type"
+    status = 415
+
+
+class RequestCancelled(ShoalError):
+    """The client closed the connection; nobody reads this, it is counted."""
+
+    code = "cancelled"
+    status = 499
+
+
+# --- nobody's fault: try again ------------------------------------------------------------
+
+
+class Overloaded(ShoalError):
+    """Too much predicted work is queued; refused before any work was done."""
+
+    code = "overloaded"
+    status = 429
+    retryable = True
+
+
+class Unavailable(ShoalError):
+    """The broker or every worker is away, or this process is draining."""
+
+    code = "unavailable"
+    status = 503
+    retryable = True
+
+
+class DeadlineExceeded(ShoalError):
+    code = "deadline_exceeded"
+    status = 504
+    retryable = True
+
+
+# --- our fault or the model's ---------------------------------------------------------------
+
+
+class ModelLoadFailed(ShoalError):
+    """Terminal until the cooldown ends; the message carries the reason."""
+
+    code = "model_load_failed"
+    status = 502
+
+
+class ModelOutputInvalid(ShoalError):
+    """The model answered with NaN or infinity for this item."""
+
+    code = "model_output_invalid"
+    status = 500
+
+
+class ComputeFailed(ShoalError):
+    """The runtime could not compute this item (out of memory on its own, say)."""
+
+    code = "compute_failed"
+    status = 500
+
+
+class DeadLettered(ShoalError):
+    """The unit crashed its runtime too often and was set aside."""
+
+    code = "dead_lettered"
+    status = 500
+
+
+# --- at start: what a person typed or wrote ---------------------------------------------------
+
+
+class ConfigError(ShoalError):
+    """A setting, a flag or a file is wrong; the message says where and what to do."""
+
+    code = "config"
+
+
+class CardError(ConfigError):
+    """A catalog entry is wrong; the message names the file, the line and the nearest key."""
+
+    code = "card"
+
+
+class SourceError(ShoalError):
+    """A model's files cannot be had: not found, wrong hash, no network, unsafe format."""
+
+    code = "source"
+    status = 502
+
+
+class BrokerError(ShoalError):
+    """`nats-server` is missing, cannot start, or refuses what was asked of it."""
+
+    code = "broker"
+    status = 503
+    retryable = True
+
+
+class ProtocolError(ShoalError):
+    """Bytes on a socket or the queue that do not decode to a known message."""
+
+    code = "protocol"
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """`` (did you mean 'x'?)`` for the closest known word, or an empty string."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f" (did you mean '{close[0]}'?)" if close else ""

@@ -1,0 +1,201 @@
+"""One settings struct per process, filled from defaults, a TOML file, the environment and flags.
+
+Pure: the CLI reads the environment and the file and hands them over as mappings. Later layers
+win. A key that no struct knows is an error that names where it stands and the nearest known key.
+`docs/settings.md` is generated from the `Meta` descriptions below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+import msgspec
+from msgspec import Meta
+
+from shoal.errors import ConfigError, nearest
+
+ENV_PREFIX = "SHOAL_"
+
+
+def _doc(text: str, **bounds: Any) -> Meta:
+    return Meta(description=text, **bounds)
+
+
+class CommonSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Every process: the queue, the catalog, the log."""
+
+    broker_url: Annotated[
+        str | None,
+        _doc(
+            "External NATS servers, `nats://host:4222,…` or `tls://…`; unset: `shoal serve` runs one."
+        ),
+    ] = None
+    broker_credentials: Annotated[str | None, _doc("Path of a NATS `.creds` file.")] = None
+    broker_token: Annotated[str | None, _doc("NATS token.")] = None
+    broker_ca: Annotated[
+        str | None, _doc("CA certificate that signs the broker's TLS certificate.")
+    ] = None
+    broker_port: Annotated[
+        int, _doc("Port of the broker that `shoal serve` runs; 0 picks a free one.", ge=0, le=65535)
+    ] = 0
+    broker_binary: Annotated[
+        str | None, _doc("`nats-server` binary; unset: looked up on PATH, then beside Python.")
+    ] = None
+    store_dir: Annotated[
+        str | None,
+        _doc("Where the broker keeps its streams; unset: a folder in the user's state directory."),
+    ] = None
+    pool: Annotated[str, _doc("The group of workers this process belongs to.", min_length=1)] = (
+        "default"
+    )
+    catalog: Annotated[list[str], _doc("More card files or folders of cards; later ones win.")] = []
+    cache_dir: Annotated[
+        str | None,
+        _doc("Where model files from wheels are kept; unset: the user's cache directory."),
+    ] = None
+    offline: Annotated[bool, _doc("Never fetch model files; use what is cached.")] = False
+    log_level: Annotated[str, _doc("`debug`, `info`, `warning` or `error`.")] = "info"
+    log_format: Annotated[
+        str, _doc("`text` for people, `json` for machines, `auto` by the terminal.")
+    ] = "auto"
+    otlp_endpoint: Annotated[
+        str | None, _doc("OpenTelemetry collector; needs the `otel` extra.")
+    ] = None
+
+
+class GatewaySettings(CommonSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`shoal gateway`."""
+
+    host: Annotated[str, _doc("Address to listen on.")] = "127.0.0.1"
+    port: Annotated[int, _doc("Port to listen on; 0 picks a free one.", ge=0, le=65535)] = 8080
+    api_key: Annotated[str | None, _doc("If set, `Authorization: Bearer <key>` is required.")] = (
+        None
+    )
+    cors_origins: Annotated[list[str], _doc("Origins browsers may call from; `*` for any.")] = []
+    max_body_bytes: Annotated[int, _doc("Largest request body.", ge=1024)] = 64 * 1024 * 1024
+    max_items: Annotated[int, _doc("Most items in one request.", ge=1)] = 8192
+    max_item_bytes: Annotated[int, _doc("Largest single item.", ge=16)] = 512 * 1024
+    unit_items: Annotated[int, _doc("Most items in one unit; larger requests are cut.", ge=1)] = 64
+    unit_bytes: Annotated[int, _doc("Most bytes of items in one unit.", ge=1024)] = 64 * 1024
+    window_units: Annotated[
+        int,
+        _doc(
+            "Units of one request on the queue per resident lane; the rest waits in the gateway.",
+            ge=1,
+        ),
+    ] = 2
+    max_queue_s: Annotated[
+        float,
+        _doc("Predicted seconds of work per resident lane above which requests get a 429.", gt=0),
+    ] = 30.0
+    timeout_s: Annotated[
+        float, _doc("Deadline of a request that does not set `X-Request-Timeout`.", gt=0)
+    ] = 60.0
+    max_timeout_s: Annotated[float, _doc("Longest deadline a request may ask for.", gt=0)] = 600.0
+    drain_s: Annotated[float, _doc("How long SIGTERM waits for requests in flight.", ge=0)] = 30.0
+    reuse_port: Annotated[bool, _doc("Share the port with other gateways (SO_REUSEPORT).")] = False
+
+
+class WorkerSettings(CommonSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`shoal worker`."""
+
+    models: Annotated[
+        list[str], _doc("Models to load at start and keep: catalog names, folders or `org/name`.")
+    ] = []
+    on_demand: Annotated[
+        bool, _doc("Load other models of the catalog when requests for them wait.")
+    ] = True
+    runtime: Annotated[
+        str, _doc("Runtime kind for cards whose profile names none: `torch` or `fake`.")
+    ] = "torch"
+    lanes: Annotated[list[str], _doc("Devices: `auto`, `cpu`, `cuda:0`, …; one lane each.")] = [
+        "auto"
+    ]
+    threads: Annotated[
+        int,
+        _doc("CPU threads per lane; 0: the cores owned less one, divided among the lanes.", ge=0),
+    ] = 0
+    health_host: Annotated[str, _doc("Address of /healthz, /readyz and /metrics.")] = "127.0.0.1"
+    health_port: Annotated[int, _doc("Their port; 0 picks a free one.", ge=0, le=65535)] = 0
+    ack_wait_s: Annotated[
+        float, _doc("A unit of a worker that stays silent this long goes to another.", gt=0)
+    ] = 10.0
+    drain_s: Annotated[float, _doc("How long SIGTERM waits for units held.", ge=0)] = 30.0
+    load_cooldown_s: Annotated[
+        float, _doc("A model that failed to load is not tried again for this long.", ge=0)
+    ] = 60.0
+
+
+class RuntimeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`shoal runtime`."""
+
+    kind: Annotated[str, _doc("`torch` or `fake`.")]
+    socket: Annotated[str, _doc("Unix socket of the worker to connect to.")]
+    device: Annotated[str, _doc("`cpu`, `cuda:0`, …")] = "cpu"
+    threads: Annotated[int, _doc("CPU threads.", ge=1)] = 1
+
+
+class ServeSettings(CommonSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`shoal serve`: how many of each; it takes the settings of gateway and worker too."""
+
+    gateways: Annotated[int, _doc("Gateway processes; more than one share the port.", ge=1)] = 1
+    workers: Annotated[int, _doc("Worker processes; one is right unless you test.", ge=1)] = 1
+
+
+ALL: tuple[type[msgspec.Struct], ...] = (
+    CommonSettings,
+    GatewaySettings,
+    WorkerSettings,
+    RuntimeSettings,
+    ServeSettings,
+)
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def known_keys() -> set[str]:
+    """Every setting of every process."""
+    return {name for struct in ALL for name in struct.__struct_fields__}
+
+
+def load(struct: type[S], layers: list[tuple[str, Mapping[str, Any]]]) -> S:
+    """Fill `struct` from `layers`, (where it stands, values) each, weakest first.
+
+    A key of another process's settings is allowed and ignored, so that one file or environment
+    serves all processes. Strings are converted (``"8080"`` to a number, ``"a,b"`` to a list).
+
+    Raises:
+        ConfigError: an unknown key or a value of the wrong type or out of bounds.
+    """
+    known = known_keys()
+    hints = get_type_hints(struct, include_extras=True)
+    merged: dict[str, Any] = {}
+    origin: dict[str, str] = {}
+    for where, values in layers:
+        for key, value in values.items():
+            if key not in known:
+                raise ConfigError(f"{where}: unknown setting '{key}'{nearest(key, known)}")
+            if key not in hints or value is None:
+                continue
+            if isinstance(value, str) and hints[key].__origin__ == list[str]:
+                value = [part.strip() for part in value.split(",") if part.strip()]
+            merged[key], origin[key] = value, where
+    for key, value in merged.items():
+        try:
+            merged[key] = msgspec.convert(value, hints[key], strict=False)
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"{origin[key]}: setting '{key}': {error}") from None
+    try:
+        return msgspec.convert(merged, struct, strict=False)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"settings of {struct.__name__}: {error}") from None
+
+
+def from_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The ``SHOAL_*`` variables as a layer for `load`."""
+    return {
+        key.removeprefix(ENV_PREFIX).lower(): value
+        for key, value in environ.items()
+        if key.startswith(ENV_PREFIX)
+    }

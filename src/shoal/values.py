@@ -1,0 +1,55 @@
+"""Small value types that every layer shares: no behaviour, no I/O."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+#: Traffic class. Interactive work and bulk work sit on streams of their own.
+TrafficClass = Literal["work", "bulk"]
+
+#: How the items of a unit are encoded: as they came in over HTTP.
+Encoding = Literal["json", "msgpack"]
+
+#: Element types a caller may ask vectors in.
+VectorDType = Literal["float32", "float16"]
+
+Task = Literal["encode", "score", "extract", "generate"]
+
+
+class EncodeParams(msgspec.Struct, frozen=True, array_like=True, tag="encode"):
+    """What a caller may ask of `encode`, the same on the native and the OpenAI route."""
+
+    outputs: tuple[str, ...] = ("dense",)
+    dimensions: int | None = None
+    dtype: VectorDType = "float32"
+    normalize: bool | None = None  # None: as the card says
+    truncate: bool = True
+    prompt: str | None = None  # the name of one of the card's prompts
+
+
+class Features(msgspec.Struct, frozen=True, array_like=True):
+    """What the cost of an item depends on.
+
+    Attributes:
+        tokens: exact once the worker has tokenized, else estimated from bytes.
+        items: how many items this describes.
+        tokens_squared: sum over items of tokens squared (attention).
+    """
+
+    tokens: int
+    items: int = 1
+    tokens_squared: int = 0
+
+    def __add__(self, other: Features) -> Features:
+        return Features(
+            self.tokens + other.tokens,
+            self.items + other.items,
+            self.tokens_squared + other.tokens_squared,
+        )
+
+
+def features_of(lengths: list[int]) -> Features:
+    """Features of items with these token counts."""
+    return Features(sum(lengths), len(lengths), sum(n * n for n in lengths))
