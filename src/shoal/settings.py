@@ -106,9 +106,6 @@ class WorkerSettings(CommonSettings, frozen=True, forbid_unknown_fields=True, kw
     on_demand: Annotated[
         bool, _doc("Load other models of the catalog when requests for them wait.")
     ] = True
-    runtime: Annotated[
-        str, _doc("Runtime kind for cards whose profile names none: `torch` or `fake`.")
-    ] = "torch"
     lanes: Annotated[list[str], _doc("Devices: `auto`, `cpu`, `cuda:0`, …; one lane each.")] = [
         "auto"
     ]

@@ -129,6 +129,7 @@ class WorkerPulse(Message, frozen=True, tag="worker-pulse"):
     models: dict[str, ModelPulse]
     units_held: int = 0
     draining: bool = False
+    ready: bool = False  # every lane did a forward pass lately (or answered a probe)
 
 
 class GatewayPulse(Message, frozen=True, tag="gateway-pulse"):

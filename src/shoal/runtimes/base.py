@@ -1,0 +1,43 @@
+"""The contract of a runtime: what `serve` calls, one call at a time, from one thread.
+
+A runtime knows one device, its models and its batches; it never hears of the queue, of tenants
+or of deadlines.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from shoal.errors import ShoalError
+from shoal.wire.messages import AddAdapter, Done, Hello, Load, Loaded, RemoveAdapter, Run, Stats
+
+
+class OutOfMemory(ShoalError):
+    """The device has not the memory for this batch; the worker tries a smaller one."""
+
+    code = "out_of_memory"
+
+
+class Runtime(Protocol):
+    """One device's models. All methods block; errors are `ShoalError`s."""
+
+    def hello(self) -> Hello:
+        """Kind, version, device and capabilities; called once, before anything else."""
+
+    def load(self, load: Load) -> Loaded:
+        """Make a model resident. Raises `ModelLoadFailed` with the reason."""
+
+    def unload(self, model: str) -> None:
+        """Give the model's memory back. Raises `UnknownModel` if it is not resident."""
+
+    def run(self, batch: Run) -> Done:
+        """One forward pass. Raises `OutOfMemory`, `UnknownModel`, `InvalidRequest`."""
+
+    def add_adapter(self, add: AddAdapter) -> None:
+        """Put a LoRA on a resident model. Raises `InvalidRequest` with the mismatch."""
+
+    def remove_adapter(self, remove: RemoveAdapter) -> None:
+        """Take a LoRA off and give its memory back."""
+
+    def stats(self) -> Stats:
+        """Bytes held per model, resident set, batches run."""
