@@ -106,9 +106,9 @@ class WorkerSettings(CommonSettings, frozen=True, forbid_unknown_fields=True, kw
     on_demand: Annotated[
         bool, _doc("Load other models of the catalog when requests for them wait.")
     ] = True
-    lanes: Annotated[list[str], _doc("Devices: `auto`, `cpu`, `cuda:0`, …; one lane each.")] = [
-        "auto"
-    ]
+    lanes: Annotated[list[str], _doc("Devices: `auto`, `cpu`, `cuda:0`, …; one lane each.")] = (
+        msgspec.field(default_factory=lambda: ["auto"])
+    )
     threads: Annotated[
         int,
         _doc("CPU threads per lane; 0: the cores owned less one, divided among the lanes.", ge=0),
