@@ -237,8 +237,9 @@ class Chunk(Message, frozen=True, tag="chunk"):
 
 
 class Failed(Message, frozen=True, tag="failed"):
-    """What was asked could not be done. `batch` or `model` says what it was; `code` is one of
-    ``out_of_memory``, ``load_failed``, ``unknown_model``, ``bad_request``, ``internal``."""
+    """What was asked could not be done. `batch` or `model` says what it was; `code` is that of the
+    error class: ``out_of_memory``, ``model_load_failed``, ``unknown_model``, ``invalid_request``,
+    ``cancelled``, or ``internal`` for what no class foresaw."""
 
     code: str
     message: str
@@ -285,6 +286,11 @@ T = TypeVar("T")
 def encode(message: Message) -> bytes:
     """One message as MessagePack."""
     return _encoder.encode(message)
+
+
+def encode_into(message: Message, buffer: bytearray, offset: int) -> None:
+    """One message as MessagePack into `buffer` from `offset` on; what was after it is cut."""
+    _encoder.encode_into(message, buffer, offset)
 
 
 def _decode(decoder: msgspec.msgpack.Decoder[T], data: Buffer, what: str) -> T:
