@@ -1,0 +1,69 @@
+# `make demo` and `make test` need only Python 3.11 or newer and make.
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+  $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+LOCK := locks/dev.txt
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+# Options for every `pip install`, such as the index of another torch build.
+PIP_ARGS ?=
+
+.PHONY: demo test check format types imports pytest bench docs lock clean help
+
+help:  ## Show this.
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /make \1\t/' | expand -t 14
+
+demo: .venv/.core  ## Serve a model on this machine, ask it for vectors, show what happened.
+	@$(BIN)/shoal demo
+
+test: check pytest  ## Everything CI checks.
+
+check: format types imports  ## The quick, static part of it.
+
+format: .venv/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: .venv/.dev
+	$(BIN)/mypy
+
+imports: .venv/.dev
+	$(BIN)/lint-imports --no-cache
+
+pytest: .venv/.dev  ## The tests alone; ARGS='tests/core -x' narrows them.
+	$(BIN)/python -m pytest $(ARGS)
+
+bench: .venv/.core  ## What the path itself costs, without a model's work.
+	$(BIN)/python -m shoal.bench overhead
+
+docs: .venv/.core  ## Write docs/settings.md anew from the code.
+	$(BIN)/python -m shoal.cli.docs_settings docs/settings.md
+
+.venv/.python:
+	@test -n "$(PYTHON)" || { echo "error: Python 3.11 or newer is needed; set PYTHON=/path/to/python3" >&2; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/.core: .venv/.python pyproject.toml $(LOCK)
+	@echo "Installing Shoal and torch into .venv (some minutes the first time) …"
+	@$(PIP) install --quiet $(PIP_ARGS) -c $(LOCK) -e '.[torch]'
+	@touch $@
+
+.venv/.dev: .venv/.core
+	@echo "Installing the development tools into .venv …"
+	@$(PIP) install --quiet $(PIP_ARGS) -c $(LOCK) pip
+	@$(PIP) install --quiet $(PIP_ARGS) -c $(LOCK) -e '.[all]' --group dev
+	@touch $@
+
+# torch moves only on purpose: `make lock TORCH=2.14.0`.
+TORCH ?= $(shell sed -n 's/^torch==//p' $(LOCK))
+
+lock:  ## Renew locks/dev.txt with the newest releases; review the diff and run `make test`.
+	rm -rf .lock && $(PYTHON) -m venv .lock
+	.lock/bin/python -m pip install --quiet --upgrade pip
+	.lock/bin/python -m pip install --quiet $(PIP_ARGS) torch==$(TORCH) '.[all]' --group dev
+	.lock/bin/python -m pip freeze --all --exclude shoal | sed 's/+[A-Za-z0-9.]*$$//' > $(LOCK)
+	rm -rf .lock
+
+clean:  ## Remove the environment and every cache.
+	rm -rf .venv .lock .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
