@@ -28,7 +28,7 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     path: str | None = None
 
 
-class EncodeTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class EncodeTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How `encode` is answered: the head, its pooling, the width of a vector."""
 
     dim: int

@@ -1,0 +1,122 @@
+"""What a card must fulfil beyond its types. Pure: it looks at values, never at files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import chain
+
+from shoal.catalog.card import Card, EncodeTask, Profile, Source
+from shoal.catalog.families import FAMILIES
+from shoal.errors import nearest
+
+#: Where in the card (keys from the top), and what is wrong there.
+Problem = tuple[tuple[str, ...], str]
+
+# Names become URL paths and subject tokens, in which a byte may take three characters.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*\Z")
+_MAX_NAME = 96
+_WHEEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.!+_-]*\Z")
+_HUB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*\Z")
+_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+
+
+def problems(card: Card) -> Iterator[Problem]:
+    """Everything wrong with `card`, in the order of its keys."""
+    yield from _names(card)
+    yield from _source(card.source)
+    if card.family not in FAMILIES:
+        known = ", ".join(sorted(FAMILIES))
+        hint = nearest(card.family, FAMILIES)
+        yield ("family",), f"unknown family '{card.family}'{hint}; known families: {known}"
+    if not card.tasks.names():
+        yield ("tasks",), "a card needs at least one task, such as `encode: {dim: 384}`"
+    if card.tasks.encode:
+        yield from _encode(card.tasks.encode)
+    if card.max_tokens < 1:
+        yield ("max_tokens",), f"must be at least 1, not {card.max_tokens}"
+    if not is_inside(card.tokenizer):
+        yield ("tokenizer",), "must be a path inside the model's folder, without '..'"
+    for name, profile in card.profiles.items():
+        for key, text in _profile(profile):
+            yield ("profiles", name, *key), text
+
+
+def is_name(text: str) -> bool:
+    """Whether `text` can name a model."""
+    return len(text) <= _MAX_NAME and _NAME.match(text) is not None
+
+
+def is_hub_id(text: str) -> bool:
+    """Whether `text` has the form ``org/name``."""
+    return _HUB.match(text) is not None
+
+
+def is_inside(path: str) -> bool:
+    """Whether a relative path stays inside the folder that it starts from."""
+    parts = path.split("/")
+    return not path.startswith("/") and "\\" not in path and not {"", ".", ".."} & set(parts)
+
+
+def _names(card: Card) -> Iterator[Problem]:
+    rule = f"may hold letters, digits, '.', '_', '-' and '/', at most {_MAX_NAME} in all"
+    for key, name in chain([("name", card.name)], (("aliases", a) for a in card.aliases)):
+        if not is_name(name):
+            yield (key,), f"'{name}' {rule}"
+    names = [card.name, *card.aliases]
+    for twice in sorted({name for name in names if names.count(name) > 1}):
+        yield ("aliases",), f"'{twice}' stands twice"
+
+
+def _source(source: Source) -> Iterator[Problem]:
+    given = [kind for kind in ("wheel", "hub", "dir") if getattr(source, kind) is not None]
+    if len(given) != 1:
+        found = " and ".join(given) or "none of them"
+        yield ("source",), f"needs exactly one of wheel, hub, dir; this has {found}"
+        return
+    kind = given[0]
+    belongs = {"sha256": ("wheel",), "revision": ("hub",), "path": ("wheel", "hub")}
+    for key, kinds in belongs.items():
+        if getattr(source, key) is not None and kind not in kinds:
+            yield ("source", key), f"has no meaning beside '{kind}'; it goes with {kinds[0]}"
+    if source.path is not None and not is_inside(source.path):
+        yield ("source", "path"), f"'{source.path}' must be relative, with '/' and without '..'"
+    yield from _wheel(source) if source.wheel is not None else _hub(source)
+
+
+def _wheel(source: Source) -> Iterator[Problem]:
+    if not _WHEEL.match(source.wheel or ""):
+        yield ("source", "wheel"), f"'{source.wheel}' must have the form package==version"
+    if source.sha256 is None:
+        yield ("source",), "a wheel needs its `sha256`, as `pip hash FILE.whl` prints it"
+    elif not _SHA256.match(source.sha256):
+        yield ("source", "sha256"), "must be 64 hex digits in lower case"
+    if source.path is None:
+        yield ("source",), "a wheel needs `path`, the model's folder inside it"
+
+
+def _hub(source: Source) -> Iterator[Problem]:
+    if source.hub is not None and not is_hub_id(source.hub):
+        yield ("source", "hub"), f"'{source.hub}' must have the form org/name"
+    if source.dir == "":
+        yield ("source", "dir"), "is empty; name the model's folder"
+
+
+def _encode(task: EncodeTask) -> Iterator[Problem]:
+    where = ("tasks", "encode")
+    if task.dim < 1:
+        yield (*where, "dim"), f"must be at least 1, not {task.dim}"
+    if task.default_prompt is not None and task.default_prompt not in task.prompts:
+        known = ", ".join(task.prompts) or "none"
+        text = f"'{task.default_prompt}' is no key of prompts; they are: {known}"
+        yield (*where, "default_prompt"), text
+
+
+def _profile(profile: Profile) -> Iterator[Problem]:
+    for key in ("max_batch_seconds", "max_batch_tokens", "max_batch_items", "threads"):
+        value = getattr(profile, key)
+        if value is not None and not value > 0:
+            yield (key,), f"must be above 0, not {value}"
+    for key in profile.cost.__struct_fields__:
+        if not getattr(profile.cost, key) >= 0:
+            yield ("cost", key), "must not be negative"

@@ -1,0 +1,46 @@
+"""The architectures Shoal has execution code for, as far as the catalog must know them.
+
+Decides which family a Hugging Face `config.json` belongs to. Knows no weights and no tensors:
+the code of a family lives in the runtimes.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Family(msgspec.Struct, frozen=True):
+    """One architecture.
+
+    Attributes:
+        model_types: values of `model_type` in `config.json` that mean this family.
+        encoders: values of `architectures` whose encoder gives token vectors; anything else is
+            a head of another task on top of it.
+        position_offset: rows at the start of the position table that no token uses.
+        files: whether its models are folders with weights and a tokenizer.
+    """
+
+    name: str
+    model_types: tuple[str, ...] = ()
+    encoders: tuple[str, ...] = ()
+    position_offset: int = 0
+    files: bool = True
+
+
+FAMILIES: dict[str, Family] = {
+    family.name: family
+    for family in (
+        Family("bert", ("bert",), ("BertModel", "BertForMaskedLM", "BertForPreTraining")),
+        Family("fake", files=False),
+    )
+}
+
+
+def family_of(model_type: str) -> Family | None:
+    """The family of a `model_type`, or None if there is no code for it."""
+    return next((f for f in FAMILIES.values() if model_type in f.model_types), None)
+
+
+def known_model_types() -> list[str]:
+    """Every `model_type` that can be served, sorted."""
+    return sorted(kind for family in FAMILIES.values() for kind in family.model_types)

@@ -1,0 +1,94 @@
+"""The catalog: every card by name and alias. Decides which card a name means; opens no models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from pathlib import Path
+from types import MappingProxyType
+
+import msgspec
+
+from shoal.catalog.card import Card
+from shoal.catalog.parse import read_card
+from shoal.errors import CardError, UnknownModel, nearest
+
+
+class Catalog:
+    """Cards by name and alias; never changes, `with_card` makes a new one."""
+
+    def __init__(self, cards: Iterable[Card] = ()) -> None:
+        self._cards: Mapping[str, Card] = MappingProxyType({card.name: card for card in cards})
+        self._by_name = {name: card for card in self._cards.values() for name in _names(card)}
+
+    @classmethod
+    def load(cls, extra: Iterable[str] = ()) -> Catalog:
+        """The packaged cards, then card files and folders of cards; later ones win.
+
+        Raises:
+            CardError: a path does not exist, a card is wrong, or two cards of one folder share
+                a name or an alias.
+        """
+        with resources.as_file(resources.files("shoal.catalog") / "models") as packaged:
+            catalog = cls()._with_layer(_card_files(packaged))
+        for path in extra:
+            catalog = catalog._with_layer(_card_files(Path(path).expanduser()))
+        return catalog
+
+    def card(self, name: str) -> Card:
+        """The card of this name or alias. Raises `UnknownModel` naming the nearest."""
+        card = self._by_name.get(name)
+        if card is None:
+            hint = nearest(name, self._by_name)
+            raise UnknownModel(f"no model is called '{name}'{hint}", param="model")
+        return card
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
+
+    def cards(self) -> list[Card]:
+        """All cards, sorted by name."""
+        return sorted(self._cards.values(), key=lambda card: card.name)
+
+    def names(self) -> list[str]:
+        """All names and aliases, sorted."""
+        return sorted(self._by_name)
+
+    def with_card(self, card: Card) -> Catalog:
+        """A catalog in which every name and alias of `card` means `card`."""
+        taken = set(_names(card))
+        others = [_without_aliases(c, taken) for c in self._cards.values() if c.name not in taken]
+        return Catalog([*others, card])
+
+    def _with_layer(self, files: list[Path]) -> Catalog:
+        catalog = self
+        origin: dict[str, Path] = {}
+        for file in files:
+            card = read_card(file)
+            for name in _names(card):
+                if name in origin:
+                    raise CardError(f"{file}: '{name}' is already taken by {origin[name]}")
+                origin[name] = file
+            catalog = catalog.with_card(card)
+        return catalog
+
+
+def _names(card: Card) -> list[str]:
+    return [card.name, *card.aliases]
+
+
+def _without_aliases(card: Card, taken: set[str]) -> Card:
+    if taken.isdisjoint(card.aliases):
+        return card
+    kept = [alias for alias in card.aliases if alias not in taken]
+    return msgspec.structs.replace(card, aliases=kept)
+
+
+def _card_files(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise CardError(f"{path}: no such card file or folder of cards")
+    if (path / "config.json").is_file():
+        raise CardError(f"{path}: is a model, not a folder of cards; give it as a model to serve")
+    return sorted(file for file in path.iterdir() if file.suffix in (".yaml", ".yml"))
