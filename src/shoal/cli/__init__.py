@@ -1,0 +1,1 @@
+"""The `shoal` command; the only layer that reads the environment and starts processes."""

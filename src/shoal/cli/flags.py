@@ -1,0 +1,120 @@
+"""Makes a flag of every setting, so that flags, variables and files never drift apart.
+
+A command says which settings structs it takes; its `--help` is built from their descriptions.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import msgspec
+import typer
+
+from shoal.cli.context import Given
+from shoal.settings import ENV_PREFIX, CommonSettings
+
+Config = Annotated[
+    Path | None,
+    typer.Option("--config", help="TOML file with settings; flags and SHOAL_* win over it."),
+]
+
+
+def takes(*structs: type[msgspec.Struct]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command a flag for every setting of `structs`.
+
+    The command receives them as its first argument, a `Given`; its other parameters stay
+    ordinary typer ones.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        settings = _parameters(structs)
+        own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+
+        def run(**values: Any) -> None:
+            flags = {name: values.pop(name) for name in settings}
+            config = values.pop("config")
+            set_flags = {name: value for name, value in flags.items() if value is not None}
+            command(Given(set_flags, config), **values)
+
+        config = inspect.Parameter(
+            "config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Config
+        )
+        parameters = [*_keyword_only(own), *settings.values(), config]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in parameters}
+        run.__doc__, run.__name__ = command.__doc__, command.__name__
+        return run
+
+    return decorate
+
+
+def _keyword_only(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
+    return [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
+
+
+def _parameters(structs: tuple[type[msgspec.Struct], ...]) -> dict[str, inspect.Parameter]:
+    made: dict[str, inspect.Parameter] = {}
+    for struct in structs:
+        hints = get_type_hints(struct, include_extras=True)
+        for field in msgspec.structs.fields(struct):
+            made.setdefault(field.name, _parameter(struct, field, hints[field.name]))
+    return made
+
+
+def _parameter(
+    struct: type[msgspec.Struct], field: msgspec.structs.FieldInfo, hint: Any
+) -> inspect.Parameter:
+    base, *metas = get_args(hint)
+    option = typer.Option(
+        _names(field.name, base),
+        help=f"{metas[0].description} {_origin(field)}",
+        metavar=_metavar(base),
+        rich_help_panel=_panel(struct, field.name),
+    )
+    flag_type: Any = bool | None if base is bool else str | None
+    return inspect.Parameter(
+        field.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[flag_type, option],
+    )
+
+
+def _names(name: str, base: Any) -> str:
+    flag = name.replace("_", "-")
+    return f"--{flag}/--no-{flag}" if base is bool else f"--{flag}"
+
+
+def _metavar(base: Any) -> str | None:
+    if get_origin(base) is list:
+        return "A,B,…"
+    return {int: "N", float: "X", bool: None}.get(base, "TEXT")
+
+
+def _origin(field: msgspec.structs.FieldInfo) -> str:
+    default = default_text(field)
+    shown = f"[{default}] " if default else ""
+    return f"{shown}({ENV_PREFIX}{field.name.upper()})"
+
+
+def default_text(field: msgspec.structs.FieldInfo) -> str:
+    """The default as a person would type it; empty where there is none."""
+    value = field.default
+    if field.default_factory is not msgspec.NODEFAULT:
+        value = field.default_factory()
+    if value is msgspec.NODEFAULT or value is None or value == []:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return ",".join(value) if isinstance(value, list) else str(value)
+
+
+def _panel(struct: type[msgspec.Struct], name: str) -> str:
+    if name.startswith("broker_") or name == "store_dir":
+        return "Broker"
+    if name in CommonSettings.__struct_fields__:
+        return "Common"
+    return struct.__name__.removesuffix("Settings")

@@ -1,0 +1,69 @@
+"""The `shoal` command: which commands there are, and how a failure is told.
+
+Exit codes: 0 done, 1 it failed, 2 the command line or a setting is wrong, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from shoal import __version__
+from shoal.cli import demo, doctor, encode, models, roles, serve, status
+from shoal.errors import ConfigError, ShoalError
+
+app = typer.Typer(
+    name="shoal",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+USE, LOOK, PARTS = "Use it", "Look at it", "Its parts, one process each"
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"shoal {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show it.")
+    ] = False,
+) -> None:
+    """Serve a large fleet of small models through one API.
+
+    Start with:
+
+      shoal serve all-MiniLM-L6-v2       one model, on this machine
+      shoal encode "a fish" "a bird"     its vectors
+      shoal doctor                       if something does not work
+    """
+
+
+app.command(rich_help_panel=USE)(serve.serve)
+app.command(rich_help_panel=USE)(encode.encode)
+app.command(rich_help_panel=USE)(demo.demo)
+app.add_typer(models.app, name="models", rich_help_panel=USE)
+app.command(rich_help_panel=LOOK)(status.status)
+app.command(rich_help_panel=LOOK)(doctor.doctor)
+app.command(rich_help_panel=PARTS)(roles.gateway)
+app.command(rich_help_panel=PARTS)(roles.worker)
+app.command(rich_help_panel=PARTS)(roles.runtime)
+
+
+def run() -> None:
+    """Entry point: run a command; tell a failure in one line on stderr."""
+    try:
+        app()
+    except ShoalError as error:
+        print(f"error: {error.message}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, ConfigError) else 1)
+    except KeyboardInterrupt:
+        sys.exit(130)

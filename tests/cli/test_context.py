@@ -1,0 +1,90 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from shoal.cli import context
+from shoal.cli.context import Given, Running, child_environment, load_settings
+from shoal.errors import ConfigError
+from shoal.settings import GatewaySettings, WorkerSettings
+
+
+@pytest.fixture
+def toml(tmp_path: Path) -> Path:
+    path = tmp_path / "shoal.toml"
+    path.write_text('port = 1\nhost = "file"\npool = "file"\nlanes = ["cpu", "cpu"]\n')
+    return path
+
+
+def test_flags_win_over_environment_over_file_over_defaults(toml: Path) -> None:
+    environ = {"SHOAL_PORT": "2", "SHOAL_HOST": "variable", "UNRELATED": "x"}
+    settings = load_settings(GatewaySettings, {"port": "3"}, toml, environ)
+    assert (settings.port, settings.host, settings.pool) == (3, "variable", "file")
+    assert settings.unit_items == 64
+
+
+def test_the_file_may_be_named_by_a_variable(toml: Path) -> None:
+    settings = load_settings(WorkerSettings, {}, None, {"SHOAL_CONFIG": str(toml)})
+    assert settings.lanes == ["cpu", "cpu"]
+
+
+def test_lists_come_with_commas() -> None:
+    assert load_settings(WorkerSettings, {"lanes": "cpu, cuda:0"}, None, {}).lanes == [
+        "cpu",
+        "cuda:0",
+    ]
+
+
+def test_variables_of_the_command_line_are_no_settings() -> None:
+    load_settings(GatewaySettings, {}, None, {"SHOAL_URL": "http://x"})
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "told"),
+    [
+        ({}, {"SHOAL_PROT": "1"}, r"environment \(SHOAL_\*\): unknown setting 'prot'.*'port'"),
+        ({}, {"SHOAL_PORT": "many"}, r"environment \(SHOAL_\*\): setting 'port'"),
+        ({"port": "70000"}, {}, "flags: setting 'port': .*65535"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(
+    flags: dict[str, str], environ: dict[str, str], told: str
+) -> None:
+    with pytest.raises(ConfigError, match=told):
+        load_settings(GatewaySettings, flags, None, environ)
+
+
+def test_a_missing_or_broken_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere\.toml: No such file.*--config"):
+        load_settings(GatewaySettings, {}, tmp_path / "nowhere.toml", {})
+    broken = tmp_path / "broken.toml"
+    broken.write_text("port = ")
+    with pytest.raises(ConfigError, match=r"broken\.toml: not a TOML file"):
+        load_settings(GatewaySettings, {}, broken, {})
+
+
+def test_a_child_loads_what_its_parent_loaded(toml: Path) -> None:
+    given = Given({"api_key": "secret", "lanes": "cpu,cpu"}, toml)
+    variables = child_environment(given, {"port": 9, "models": ["a", "b"], "offline": True})
+    gateway = load_settings(GatewaySettings, {}, None, variables)
+    assert (gateway.api_key, gateway.port, gateway.host) == ("secret", 9, "file")
+    worker = load_settings(WorkerSettings, {}, None, variables)
+    assert (worker.models, worker.lanes, worker.offline) == (["a", "b"], ["cpu", "cpu"], True)
+
+
+def test_a_running_serve_is_found_and_a_dead_one_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(context, "state_dir", lambda: tmp_path)
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    forgotten = context.write_running(Running(dead.pid, "http://dead", "nats://dead"))
+    here = Running(os.getpid(), "http://127.0.0.1:9", "nats://127.0.0.1:8", ["m"])
+    context.write_running(here)
+    assert context.read_running() == [here]
+    assert not forgotten.exists()
+    monkeypatch.delenv("SHOAL_URL", raising=False)
+    assert context.gateway_url(None) == "http://127.0.0.1:9"
+    assert context.gateway_url("http://flag/") == "http://flag"

@@ -1,0 +1,131 @@
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shoal.cli.processes import MAX_QUICK_DEATHS, Backoff, Child, ProcessFailed, Spec
+
+
+def python(code: str, *args: str, drain_s: float = 5.0) -> Spec:
+    return Spec("child", [sys.executable, "-c", code, *args], dict(os.environ), drain_s)
+
+
+async def until(condition: Callable[[], bool], within_s: float = 10.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true in time"
+        await asyncio.sleep(0.01)
+
+
+def gone(pid: int) -> bool:
+    """True once the process has ended, reaped or not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return True
+    return stat.rsplit(")", 1)[1].split()[0] == "Z"
+
+
+SLEEP = "import time; time.sleep(60)"
+# Says that it is up by a file, so that no signal arrives before its handler is set.
+STUBBORN = (
+    "import pathlib, signal, sys, time\n"
+    "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    "pathlib.Path(sys.argv[1]).touch()\n"
+    "time.sleep(60)"
+)
+
+
+def test_backoff_grows_and_gives_up_after_quick_deaths() -> None:
+    backoff = Backoff()
+    delays = [backoff.delay_after(0.1) for _ in range(MAX_QUICK_DEATHS)]
+    assert delays == [0.5, 1.0, 2.0, 4.0, None]
+
+
+def test_backoff_forgets_after_a_long_life() -> None:
+    backoff = Backoff()
+    backoff.delay_after(0.1)
+    assert backoff.delay_after(3600.0) == 0.25
+    assert backoff.delay_after(0.1) == 0.5
+
+
+async def test_a_killed_child_starts_again() -> None:
+    reports: list[str] = []
+    child = Child(python(SLEEP), reports.append)
+    task = asyncio.create_task(child.run())
+    await until(lambda: child.pid is not None)
+    first = child.pid
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    await until(lambda: child.pid not in (None, first))
+    await child.stop()
+    await task
+    assert reports == ["child was killed by SIGKILL; starting it again in 0.5 s"]
+    assert child.pid is None
+
+
+async def test_a_wrong_setting_is_not_tried_again() -> None:
+    child = Child(python("raise SystemExit(2)"), print)
+    with pytest.raises(ProcessFailed, match="refused its settings"):
+        await child.run()
+
+
+async def test_a_child_that_keeps_dying_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shoal.cli.processes.FIRST_DELAY_S", 0.001)
+    reports: list[str] = []
+    with pytest.raises(ProcessFailed, match=r"died 5 times.*exited with code 7"):
+        await Child(python("raise SystemExit(7)"), reports.append).run()
+    assert len(reports) == MAX_QUICK_DEATHS - 1
+
+
+async def test_one_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
+    reports: list[str] = []
+    child = Child(python(STUBBORN, str(tmp_path / "up"), drain_s=0.2), reports.append)
+    task = asyncio.create_task(child.run())
+    await until((tmp_path / "up").exists)
+    await child.stop()
+    await task
+    assert reports == ["child did not end within 0.2 s; killed"]
+
+
+async def test_stop_while_waiting_to_start_again() -> None:
+    reports: list[str] = []
+    child = Child(python("raise SystemExit(1)"), reports.append)
+    task = asyncio.create_task(child.run())
+    await until(lambda: bool(reports))
+    await child.stop()
+    await asyncio.wait_for(task, 5)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's parent-death signal")
+async def test_children_die_with_a_killed_parent(tmp_path: Path) -> None:
+    parent = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import asyncio, os, pathlib, sys\n"
+            "from shoal.cli.processes import Child, Spec\n"
+            "async def main():\n"
+            "    spec = Spec('c', [sys.executable, '-c', 'import time; time.sleep(60)'],"
+            " dict(os.environ))\n"
+            "    child = Child(spec, print)\n"
+            "    asyncio.create_task(child.run())\n"
+            "    while child.pid is None:\n"
+            "        await asyncio.sleep(0.01)\n"
+            "    pathlib.Path(sys.argv[1]).write_text(str(child.pid))\n"
+            "    await asyncio.sleep(60)\n"
+            "asyncio.run(main())",
+            str(tmp_path / "pid"),
+        ]
+    )
+    await until(lambda: (tmp_path / "pid").exists() and bool((tmp_path / "pid").read_text()))
+    pid = int((tmp_path / "pid").read_text())
+    parent.kill()
+    parent.wait()
+    await until(lambda: gone(pid))
