@@ -1,0 +1,390 @@
+"""Admission, release and settling of requests: the gateway's decisions, as a state machine.
+
+Decides whether a request is taken (once, for all of it, in predicted seconds), how many of its
+units sit on the queue at a time, what a second answer means, and what becomes of a request whose
+caller is gone or whose time is up. Events come in, instructions go out; the shell performs them
+in order. It must not know HTTP, NATS, clocks, or what an answer holds.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import assert_never
+
+import msgspec
+
+from shoal.errors import DeadlineExceeded, ModelLoadFailed, Overloaded, ShoalError
+
+#: Seconds for which a second answer is still told from one that was never asked for. Longer than
+#: any worker goes on resending.
+SETTLED_FOR_S = 300.0
+#: Most settled units remembered; about 10 MB.
+SETTLED_MOST = 50_000
+#: A request of any cost finds a place while less than this share of the limit is taken.
+LARGE_SHARE = 0.5
+#: Waiting work is never announced as nothing, whatever was predicted: a worker must see it.
+LEAST_OUTSTANDING_S = 1e-3
+
+
+class Rate(msgspec.Struct, frozen=True):
+    """How fast a model is answered, from the newest pulses of all workers.
+
+    Attributes:
+        lanes: lanes where the model is resident.
+        failed: why no worker can load the model; None while any can.
+    """
+
+    seconds_per_byte: float
+    seconds_per_item: float
+    lanes: int = 0
+    failed: str | None = None
+
+    def seconds(self, bytes_: int, items: int) -> float:
+        return bytes_ * self.seconds_per_byte + items * self.seconds_per_item
+
+
+class UnitSize(msgspec.Struct, frozen=True):
+    id: str
+    bytes: int
+    items: int
+
+
+# --- events -----------------------------------------------------------------------------------
+
+
+class Arrived(msgspec.Struct, frozen=True):
+    """A request wants in. `tenant` is whom it will share with."""
+
+    request: str
+    model: str
+    units: tuple[UnitSize, ...]
+    rate: Rate
+    tenant: str = ""
+
+
+class Replied(msgspec.Struct, frozen=True):
+    """A whole answer came. `ack` and `inbox`: where to settle it and who waits for that."""
+
+    unit: str
+    ack: str
+    inbox: str = ""
+
+
+class PublishRefused(msgspec.Struct, frozen=True):
+    """The broker said no to a unit, for good."""
+
+    unit: str
+    error: ShoalError
+
+
+class PublishFailed(msgspec.Struct, frozen=True):
+    """The broker was away; nobody knows whether the unit is on the queue."""
+
+    unit: str
+
+
+class Resumed(msgspec.Struct, frozen=True):
+    """The broker may take units again."""
+
+
+class Rated(msgspec.Struct, frozen=True):
+    """Workers changed what they say of a model."""
+
+    model: str
+    rate: Rate
+
+
+class ClientGone(msgspec.Struct, frozen=True):
+    request: str
+
+
+class DeadlinePassed(msgspec.Struct, frozen=True):
+    request: str
+
+
+Event = (
+    Replied
+    | Arrived
+    | PublishRefused
+    | PublishFailed
+    | Resumed
+    | Rated
+    | ClientGone
+    | DeadlinePassed
+)
+
+# --- instructions -----------------------------------------------------------------------------
+
+
+class Publish(msgspec.Struct, frozen=True):
+    """Put the unit on the queue, under its own id, so that a repeat is dropped there."""
+
+    unit: str
+
+
+class Keep(msgspec.Struct, frozen=True):
+    """Hold this answer for its request."""
+
+    unit: str
+
+
+class Discard(msgspec.Struct, frozen=True):
+    """Nobody wants this answer. `duplicate`: its unit was settled before."""
+
+    unit: str
+    duplicate: bool
+
+
+class Ack(msgspec.Struct, frozen=True):
+    """Settle the delivery with the broker, which confirms to `inbox`."""
+
+    ack: str
+    inbox: str
+
+
+class Complete(msgspec.Struct, frozen=True):
+    """All answers of the request are held."""
+
+    request: str
+
+
+class Fail(msgspec.Struct, frozen=True):
+    request: str
+    error: ShoalError
+
+
+class Cancel(msgspec.Struct, frozen=True):
+    """Tell the workers that nobody waits for the units on the queue."""
+
+    request: str
+
+
+class Announce(msgspec.Struct, frozen=True):
+    """Work now waits for a model that had none: say so at once, a worker may have to load it."""
+
+    model: str
+
+
+Instruction = Publish | Keep | Discard | Ack | Complete | Fail | Cancel | Announce
+
+# --- state ------------------------------------------------------------------------------------
+
+
+class _Request:
+    """`waiting` units are in the gateway, `queued` ones on the queue or on their way there."""
+
+    __slots__ = ("id", "model", "queued", "seconds", "tenant", "waiting")
+
+    def __init__(self, event: Arrived) -> None:
+        self.id = event.request
+        self.model = event.model
+        self.tenant = event.tenant
+        self.waiting = deque(unit.id for unit in event.units)
+        self.queued: set[str] = set()
+        self.seconds = {unit.id: event.rate.seconds(unit.bytes, unit.items) for unit in event.units}
+
+
+class _Backlog:
+    """What waits for one model. It lives while any request does."""
+
+    __slots__ = ("rate", "requests", "seconds")
+
+    def __init__(self, rate: Rate) -> None:
+        self.rate = rate
+        self.requests: dict[str, _Request] = {}
+        self.seconds = 0.0
+
+
+class Admission:
+    """All requests of one gateway.
+
+    `window_units`: units of one request on the queue per resident lane.
+    `max_queue_s`: predicted seconds per resident lane above which requests are refused.
+    """
+
+    def __init__(self, window_units: int, max_queue_s: float) -> None:
+        self._window_units = window_units
+        self._max_queue_s = max_queue_s
+        self._requests: dict[str, _Request] = {}
+        self._backlogs: dict[str, _Backlog] = {}
+        self._request_of: dict[str, _Request] = {}
+        self._unsent: dict[str, None] = {}
+        self._settled: dict[str, float] = {}
+
+    @property
+    def unsent(self) -> bool:
+        """Whether units wait for `Resumed`."""
+        return bool(self._unsent)
+
+    @property
+    def requests(self) -> int:
+        return len(self._requests)
+
+    def outstanding_s(self) -> dict[str, float]:
+        """Predicted seconds that wait, by model; never zero for a model that has any."""
+        return {
+            model: max(backlog.seconds, LEAST_OUTSTANDING_S)
+            for model, backlog in self._backlogs.items()
+        }
+
+    def handle(self, event: Event, now: float) -> list[Instruction]:
+        """The only way in. `now`: seconds on any clock that never goes back."""
+        match event:
+            case Replied():
+                return self._replied(event, now)
+            case Arrived():
+                return self._arrived(event)
+            case PublishRefused():
+                return self._end_of(event.unit, event.error, now)
+            case PublishFailed():
+                if event.unit in self._request_of:
+                    self._unsent[event.unit] = None
+                return []
+            case Resumed():
+                units, self._unsent = list(self._unsent), {}
+                return [Publish(unit) for unit in units]
+            case Rated():
+                return self._rated(event, now)
+            case ClientGone():
+                return self._gone(event.request, now)
+            case DeadlinePassed():
+                return self._expired(event.request, now)
+            case _ as never:
+                assert_never(never)
+
+    # --- taking a request in ------------------------------------------------------------------
+
+    def _arrived(self, event: Arrived) -> list[Instruction]:
+        refusal = self._refusal(event)
+        if refusal is not None:
+            return [Fail(event.request, refusal)]
+        request = _Request(event)
+        backlog = self._backlogs.get(event.model)
+        first = backlog is None
+        if backlog is None:
+            backlog = self._backlogs[event.model] = _Backlog(event.rate)
+        backlog.rate = event.rate
+        backlog.seconds += sum(request.seconds.values())
+        backlog.requests[request.id] = request
+        self._requests[request.id] = request
+        self._request_of.update(dict.fromkeys(request.seconds, request))
+        released = self._release(request, backlog)
+        return [*released, Announce(event.model)] if first else released
+
+    def _refusal(self, event: Arrived) -> ShoalError | None:
+        if event.rate.failed is not None:
+            return _load_failed(event.model, event.rate.failed)
+        backlog = self._backlogs.get(event.model)
+        if backlog is None:
+            return None
+        lanes = max(1, event.rate.lanes)
+        own_s = sum(event.rate.seconds(unit.bytes, unit.items) for unit in event.units) / lanes
+        ahead_s = backlog.seconds / lanes
+        excess_s = ahead_s + min(own_s, LARGE_SHARE * self._max_queue_s) - self._max_queue_s
+        if excess_s <= 0:
+            return None
+        return Overloaded(
+            f"about {ahead_s:.1f} s of work per device wait for '{event.model}'; "
+            f"the limit is {self._max_queue_s:g} s: try again later",
+            retry_after_s=excess_s,
+        )
+
+    def _release(self, request: _Request, backlog: _Backlog) -> list[Instruction]:
+        window = self._window_units * max(1, backlog.rate.lanes)
+        released: list[Instruction] = []
+        while request.waiting and len(request.queued) < window:
+            unit = request.waiting.popleft()
+            request.queued.add(unit)
+            released.append(Publish(unit))
+        return released
+
+    # --- settling -----------------------------------------------------------------------------
+
+    def _replied(self, event: Replied, now: float) -> list[Instruction]:
+        ack = Ack(event.ack, event.inbox)
+        request = self._request_of.pop(event.unit, None)
+        if request is None:
+            return [Discard(event.unit, self._was_settled(event.unit, now)), ack]
+        self._unsent.pop(event.unit, None)
+        self._settle(event.unit, now)
+        backlog = self._backlogs[request.model]
+        backlog.seconds -= request.seconds.pop(event.unit)
+        request.queued.discard(event.unit)
+        if not request.seconds:
+            self._forget(request)
+            return [Keep(event.unit), ack, Complete(request.id)]
+        return [Keep(event.unit), ack, *self._release(request, backlog)]
+
+    def _settle(self, unit: str, now: float) -> None:
+        settled = self._settled
+        settled[unit] = now
+        while settled:
+            oldest = next(iter(settled))
+            if len(settled) <= SETTLED_MOST and settled[oldest] >= now - SETTLED_FOR_S:
+                break
+            del settled[oldest]
+
+    def _was_settled(self, unit: str, now: float) -> bool:
+        return self._settled.get(unit, -SETTLED_FOR_S + now) > now - SETTLED_FOR_S
+
+    def _forget(self, request: _Request) -> None:
+        del self._requests[request.id]
+        backlog = self._backlogs[request.model]
+        del backlog.requests[request.id]
+        if not backlog.requests:
+            del self._backlogs[request.model]
+
+    # --- ending a request early -----------------------------------------------------------------
+
+    def _end(self, request: _Request, now: float) -> list[Instruction]:
+        on_queue = bool(request.queued)
+        backlog = self._backlogs[request.model]
+        for unit, seconds in request.seconds.items():
+            backlog.seconds -= seconds
+            del self._request_of[unit]
+            self._unsent.pop(unit, None)
+            if unit in request.queued:
+                self._settle(unit, now)
+        self._forget(request)
+        return [Cancel(request.id)] if on_queue else []
+
+    def _end_of(self, unit: str, error: ShoalError, now: float) -> list[Instruction]:
+        request = self._request_of.get(unit)
+        if request is None:
+            return []
+        return [Fail(request.id, error), *self._end(request, now)]
+
+    def _gone(self, request_id: str, now: float) -> list[Instruction]:
+        request = self._requests.get(request_id)
+        return [] if request is None else self._end(request, now)
+
+    def _expired(self, request_id: str, now: float) -> list[Instruction]:
+        request = self._requests.get(request_id)
+        if request is None:
+            return []
+        missing, waiting = len(request.seconds), len(request.waiting)
+        error = DeadlineExceeded(
+            f"the deadline passed with {missing} unit(s) unanswered, {waiting} of them not yet "
+            f"on the queue: allow more time with X-Request-Timeout, or send less at once"
+        )
+        return [Fail(request.id, error), *self._end(request, now)]
+
+    def _rated(self, event: Rated, now: float) -> list[Instruction]:
+        backlog = self._backlogs.get(event.model)
+        if backlog is None:
+            return []
+        backlog.rate = event.rate
+        requests = list(backlog.requests.values())
+        if event.rate.failed is not None:
+            error = _load_failed(event.model, event.rate.failed)
+            return _joined([Fail(r.id, error), *self._end(r, now)] for r in requests)
+        return _joined(self._release(request, backlog) for request in requests)
+
+
+def _load_failed(model: str, reason: str) -> ModelLoadFailed:
+    return ModelLoadFailed(f"model '{model}' cannot be loaded: {reason}")
+
+
+def _joined(parts: Iterable[list[Instruction]]) -> list[Instruction]:
+    return [instruction for part in parts for instruction in part]

@@ -1,0 +1,273 @@
+"""What can happen to a worker (past tense) and what it may be told to do (imperative).
+
+`WorkerCore.handle(event, now)` returns instructions; the shell performs them and reports back
+with further events. Times are seconds on the shell's monotonic clock.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from shoal.errors import ErrorInfo
+from shoal.values import Features, TrafficClass
+
+
+class _Value(msgspec.Struct, frozen=True):
+    """Base of events and instructions."""
+
+
+class UnitHead(_Value, frozen=True):
+    """All the core knows of a unit: never its content.
+
+    Attributes:
+        estimate: tokens guessed from bytes, until `Prepared` brings the real lengths.
+        deadline: local time after which nobody wants the answer.
+        delivered: how often the broker handed it out, 1 the first time.
+    """
+
+    id: str
+    request: str
+    model: str
+    items: int
+    estimate: Features
+    deadline: float
+    delivered: int = 1
+    klass: TrafficClass = "work"
+    tenant: str = ""
+
+
+class Item(_Value, frozen=True):
+    """One item on the shelf or in a batch: position `index` of unit `unit`, `tokens` long."""
+
+    unit: str
+    index: int
+    tokens: int
+
+
+# --- events -------------------------------------------------------------------------------------
+
+
+class Arrived(_Value, frozen=True):
+    """The broker delivered a unit; `pending` more wait behind it on its subject."""
+
+    unit: UnitHead
+    pending: int
+
+
+class PullEnded(_Value, frozen=True):
+    """A pull request is over: expired, empty, withdrawn or lost with the connection."""
+
+    pull: int
+
+
+class Prepared(_Value, frozen=True):
+    """A unit was decoded and tokenized; a length of 0 marks an item that failed already."""
+
+    unit: str
+    lengths: list[int]
+
+
+class RuntimeStarted(_Value, frozen=True):
+    lane: str
+    kind: str
+
+
+class RuntimeDied(_Value, frozen=True):
+    """The process is gone: it crashed, was killed, or could not start."""
+
+    lane: str
+    kind: str
+    reason: str
+
+
+class Loaded(_Value, frozen=True):
+    lane: str
+    model: str
+    bytes: int
+    seconds: float
+
+
+class LoadFailed(_Value, frozen=True):
+    lane: str
+    model: str
+    reason: str
+
+
+class Finished(_Value, frozen=True):
+    """A batch is done; `seconds` by the runtime's own clock."""
+
+    lane: str
+    batch: int
+    seconds: float
+
+
+class BatchFailed(_Value, frozen=True):
+    """A batch came back undone; the runtime lives."""
+
+    lane: str
+    batch: int
+    error: ErrorInfo
+
+
+class Settled(_Value, frozen=True):
+    """The broker confirmed that the gateway acked this unit."""
+
+    unit: str
+
+
+class Unheard(_Value, frozen=True):
+    """No gateway listened to the reply of this unit."""
+
+    unit: str
+
+
+class Cancelled(_Value, frozen=True):
+    """The callers of these requests are gone."""
+
+    requests: list[str]
+
+
+class DemandSeen(_Value, frozen=True):
+    """A gateway told how many predicted seconds wait for each model."""
+
+    gateway: str
+    outstanding_s: dict[str, float]
+
+
+class BrokerLost(_Value, frozen=True):
+    pass
+
+
+class BrokerBack(_Value, frozen=True):
+    pass
+
+
+class DrainBegan(_Value, frozen=True):
+    """Take nothing new, give back what has not started, finish the rest."""
+
+
+class Ticked(_Value, frozen=True):
+    """Time passed; sent when `next_wake` said so."""
+
+
+Event = (
+    Arrived
+    | Prepared
+    | Finished
+    | Settled
+    | PullEnded
+    | Ticked
+    | Unheard
+    | Cancelled
+    | DemandSeen
+    | BatchFailed
+    | Loaded
+    | LoadFailed
+    | RuntimeStarted
+    | RuntimeDied
+    | BrokerLost
+    | BrokerBack
+    | DrainBegan
+)
+
+
+# --- instructions -------------------------------------------------------------------------------
+
+
+class Pull(_Value, frozen=True):
+    """Ask for `count` units of `model`. Standing: wait for them; else take what is there now."""
+
+    pull: int
+    model: str
+    count: int
+    standing: bool
+    klass: TrafficClass = "work"
+
+
+class Withdraw(_Value, frozen=True):
+    pull: int
+
+
+class Prepare(_Value, frozen=True):
+    """Decode and tokenize this unit off the loop, then report `Prepared`."""
+
+    unit: str
+
+
+class Run(_Value, frozen=True):
+    """Send this batch to the lane's runtime."""
+
+    lane: str
+    batch: int
+    model: str
+    items: list[Item]
+    predicted_s: float
+
+
+class StartRuntime(_Value, frozen=True):
+    lane: str
+    kind: str
+
+
+class Load(_Value, frozen=True):
+    lane: str
+    model: str
+
+
+class FailItem(_Value, frozen=True):
+    """Record this error for one item; its unit is answered with the others."""
+
+    unit: str
+    index: int
+    error: ErrorInfo
+
+
+class Reply(_Value, frozen=True):
+    """Send the unit's answer (again, if it was sent before)."""
+
+    unit: str
+
+
+class Fail(_Value, frozen=True):
+    """Answer the whole unit with this error."""
+
+    unit: str
+    error: ErrorInfo
+
+
+class Return(_Value, frozen=True):
+    """Give the unit back to the queue for another worker, and forget it."""
+
+    unit: str
+    delay_s: float
+
+
+class Terminate(_Value, frozen=True):
+    """Tell the broker never to deliver this unit again, and forget it."""
+
+    unit: str
+    reason: Literal["cancelled", "deadline", "unheard"]
+
+
+class Forget(_Value, frozen=True):
+    """The unit is settled; drop everything held for it."""
+
+    unit: str
+
+
+Instruction = (
+    Pull
+    | Withdraw
+    | Prepare
+    | Run
+    | StartRuntime
+    | Load
+    | FailItem
+    | Reply
+    | Fail
+    | Return
+    | Terminate
+    | Forget
+)

@@ -1,0 +1,82 @@
+"""One model as a worker's core sees it: its limits, its cost, its shelf, its pulls."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from shoal.core.batcher import Budget, Shelf
+from shoal.core.cost import CostModel
+from shoal.values import Features
+
+#: Share of the newest unit in the running mean of seconds a unit.
+UNIT_SHARE = 0.1
+
+
+class ModelSpec(msgspec.Struct, frozen=True):
+    """What the card and its profile say, as far as scheduling is concerned."""
+
+    name: str
+    kind: str
+    max_tokens: int
+    budget: Budget
+    cost_seed: tuple[float, float, float, float]
+
+
+class ModelState:
+    """Everything the core knows of one model."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self.spec = spec
+        self.cost = CostModel(*spec.cost_seed)
+        self.shelf = Shelf()
+        self.state: Literal["absent", "loading", "resident", "failed"] = "absent"
+        self.reason: str | None = None
+        self.failed_until = 0.0
+        self.pending = 0
+        self.pulled_at = 0.0
+        self.standing_pull: int | None = None
+        self.batch_pull: int | None = None
+        self.token_cap = spec.budget.tokens
+        self.served_at = 0.0
+        self.waiting_s = 0.0
+        self._unit_s: float | None = None
+
+    @property
+    def budget(self) -> Budget:
+        """The profile's bounds, less what an out-of-memory taught."""
+        budget = self.spec.budget
+        return Budget(budget.seconds, min(budget.tokens, self.token_cap), budget.items)
+
+    @property
+    def unit_s(self) -> float:
+        """Predicted seconds of a unit not seen yet: the mean of the latest."""
+        return self._unit_s or self.cost.item_s(self.spec.max_tokens // 4)
+
+    def unit_seen(self, seconds: float) -> None:
+        self._unit_s = (
+            seconds
+            if self._unit_s is None
+            else self._unit_s + UNIT_SHARE * (seconds - self._unit_s)
+        )
+
+    def items_s(self, features: Features) -> float:
+        """Predicted seconds these items add to batches, without the batches' fixed cost."""
+        return max(1e-6, self.cost.batch_s(features) - self.cost.base_s)
+
+    def hold(self, seconds: float) -> None:
+        """This much predicted work waits here now."""
+        self.waiting_s += seconds
+
+    def unhold(self, seconds: float) -> None:
+        """This much of it went to a lane or elsewhere. Rounding errors do not add up below 1 µs."""
+        self.waiting_s = 0.0 if self.waiting_s - seconds < 1e-6 else self.waiting_s - seconds
+
+    def shrink(self, tokens: int) -> None:
+        """The device ran out of memory on a batch of `tokens`."""
+        self.token_cap = max(1, min(self.token_cap, tokens) // 2)
+
+    def grow(self) -> None:
+        """A batch fitted; slowly try larger ones again."""
+        self.token_cap = min(self.spec.budget.tokens, self.token_cap + self.token_cap // 50 + 1)

@@ -1,0 +1,91 @@
+"""What a worker asks the queue for, and when.
+
+An idle lane keeps a standing pull of one for each resident model. A busy worker pulls one whole
+batch, just before a lane is free, and never holds more than its credit: pulled work is work that
+no other machine can take. Which model next: the one that waits and was asked for longest ago.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from shoal.core.events import Instruction, Pull, Withdraw
+from shoal.core.lanes import Lane
+from shoal.core.models import ModelState
+
+#: Most units of one pull: bounds what a wrong prediction can pull in.
+MAX_PULL = 512
+
+
+class Pulls:
+    """Open pull requests and the choice of the next ones."""
+
+    def __init__(self) -> None:
+        self._next = 1
+        self._open: dict[int, ModelState] = {}
+
+    def ended(self, pull: int) -> None:
+        """The broker, or the connection, ended this pull."""
+        model = self._open.pop(pull, None)
+        if model is None:
+            return
+        if model.standing_pull == pull:
+            model.standing_pull = None
+        if model.batch_pull == pull:
+            model.batch_pull = None
+            # It ended before it was full: nothing more waits until a delivery says otherwise.
+            model.pending = 0
+
+    def lost(self) -> None:
+        """The connection is gone and every pull with it."""
+        for pull in list(self._open):
+            self.ended(pull)
+
+    def arrived(self, model: ModelState, pending: int) -> None:
+        """A unit of this model came; a standing pull of one is used up by it."""
+        model.pending = pending
+        if model.standing_pull is not None and model.batch_pull is None:
+            self._open.pop(model.standing_pull, None)
+            model.standing_pull = None
+
+    def decide(
+        self, models: Iterable[ModelState], lanes: list[Lane], now: float, margin_s: float
+    ) -> list[Instruction]:
+        """Pull what the lanes will start soon; withdraw what they will not."""
+        taking = {lane.id for lane in lanes if lane.can_take(now, margin_s)}
+        out: list[Instruction] = []
+        for model in sorted(models, key=lambda m: m.pulled_at):
+            hosts = [lane for lane in lanes if model.spec.name in lane.resident]
+            free = sum(lane.id in taking for lane in hosts)
+            if not free:
+                out += self.withdraw(model)
+                continue
+            room_s = model.budget.seconds * free - model.waiting_s
+            if model.batch_pull is None and room_s > 0:
+                out += self._pull(model, room_s, now)
+        return out
+
+    def withdraw(self, model: ModelState) -> list[Instruction]:
+        """Take back the standing pull: no lane would start what it brings."""
+        if model.standing_pull is None:
+            return []
+        pull, model.standing_pull = model.standing_pull, None
+        self._open.pop(pull, None)
+        return [Withdraw(pull)]
+
+    def _pull(self, model: ModelState, room_s: float, now: float) -> list[Instruction]:
+        if model.pending > 0:
+            count = min(MAX_PULL, model.pending, max(1, int(room_s / model.unit_s)))
+            model.pulled_at = now
+            model.batch_pull = self._new(model)
+            return [Pull(model.batch_pull, model.spec.name, count, standing=False)]
+        if model.standing_pull is None and model.waiting_s <= 0:
+            model.standing_pull = self._new(model)
+            return [Pull(model.standing_pull, model.spec.name, 1, standing=True)]
+        return []
+
+    def _new(self, model: ModelState) -> int:
+        pull = self._next
+        self._next += 1
+        self._open[pull] = model
+        return pull

@@ -1,0 +1,152 @@
+"""The worker's state machine: what to pull, prepare, run, answer, give back, load and restart.
+
+`handle(event, now)` is the only mutator and returns what the shell is to do; `next_wake()` says
+when to send `Ticked`. Pure: no clock, no I/O, no queue, no device, no contents.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import msgspec
+
+from shoal.core import events as ev
+from shoal.core.delivery import Units
+from shoal.core.dispatch import Dispatch
+from shoal.core.events import Instruction
+from shoal.core.lanes import Lane
+from shoal.core.models import ModelSpec, ModelState
+from shoal.core.pulling import Pulls
+from shoal.core.residency import Residency
+from shoal.errors import ModelLoadFailed
+
+
+class WorkerConfig(msgspec.Struct, frozen=True):
+    """What a worker is told at start.
+
+    Attributes:
+        margin_s: how long before a lane is free its next batch is pulled and sent. Pulling takes
+            about 0.5 ms, forming and sending a batch about as long.
+    """
+
+    lanes: list[str]
+    models: list[ModelSpec]
+    pinned: list[str] = []
+    on_demand: bool = True
+    margin_s: float = 0.002
+    cooldown_s: float = 60.0
+
+
+class WorkerCore:
+    """One worker: units it holds, lanes it owns, models it knows."""
+
+    def __init__(self, config: WorkerConfig) -> None:
+        self._config = config
+        self.lanes = {name: Lane(name) for name in config.lanes}
+        self.models = {spec.name: ModelState(spec) for spec in config.models}
+        self.units = Units(self.models)
+        self.draining = False
+        self._connected = True
+        self._pulls = Pulls()
+        self._residency = Residency(self.lanes, self.models, config.cooldown_s)
+        self._dispatch = Dispatch(self.lanes, self.models, self.units, config.margin_s)
+        for name in config.pinned:
+            for lane in self.lanes.values():
+                self._residency.want(self.models[name], lane)
+
+    def handle(self, event: ev.Event, now: float) -> list[Instruction]:
+        """Take in what happened at `now`; returns what to do, in order."""
+        out = self._react(event, now)
+        out += self.units.scan(now)
+        out += self._residency.decide(now)
+        out += self._dispatch.decide(now)
+        if self._connected and not self.draining:
+            resident = [model for model in self.models.values() if model.state == "resident"]
+            lanes = list(self.lanes.values())
+            out += self._pulls.decide(resident, lanes, now, self._config.margin_s)
+        return out
+
+    def next_wake(self) -> float | None:
+        """When the shell must send `Ticked` at the latest; None: only events matter."""
+        parts = (self.units, self._residency, self._dispatch)
+        return min((t for part in parts if (t := part.next_wake()) is not None), default=None)
+
+    def _react(self, event: ev.Event, now: float) -> list[Instruction]:
+        match event:
+            case ev.Arrived():
+                return self._arrived(event, now)
+            case ev.Prepared():
+                return self.units.prepared(event.unit, event.lengths, now)
+            case ev.Finished():
+                return self._dispatch.finished(event, now)
+            case ev.Settled():
+                return self.units.settled(event.unit)
+            case ev.PullEnded():
+                self._pulls.ended(event.pull)
+            case ev.Ticked():
+                pass
+            case ev.Unheard():
+                return self.units.unheard(event.unit, now)
+            case ev.Cancelled():
+                return self.units.cancelled(event.requests, now)
+            case ev.DemandSeen():
+                self._demand_seen(event, now)
+            case ev.BatchFailed():
+                return self._dispatch.failed(event, now)
+            case ev.Loaded():
+                self._residency.loaded(self.lanes[event.lane], self.models[event.model])
+            case ev.LoadFailed():
+                return self._load_failed(event, now)
+            case ev.RuntimeStarted():
+                self._residency.runtime_started(self.lanes[event.lane], event.kind, now)
+            case ev.RuntimeDied():
+                return self._runtime_died(event, now)
+            case ev.BrokerLost():
+                self._connected = False
+                self._pulls.lost()
+            case ev.BrokerBack():
+                self._connected = True
+                return self.units.scan(now, everything=True)
+            case ev.DrainBegan():
+                return self._drain()
+            case _:
+                assert_never(event)
+        return []
+
+    def _arrived(self, event: ev.Arrived, now: float) -> list[Instruction]:
+        model = self.models[event.unit.model]
+        self._pulls.arrived(model, event.pending)
+        out = self.units.arrived(event.unit, now)
+        return self.units.give_back(event.unit.id) if self.draining else out
+
+    def _demand_seen(self, event: ev.DemandSeen, now: float) -> None:
+        for name, seconds in event.outstanding_s.items():
+            model = self.models.get(name)
+            if model is None or seconds <= 0:
+                continue
+            if self._config.on_demand:
+                self._residency.demanded(model, now)
+
+    def _load_failed(self, event: ev.LoadFailed, now: float) -> list[Instruction]:
+        model = self.models[event.model]
+        self._residency.load_failed(self.lanes[event.lane], model, event.reason, now)
+        if model.state == "resident":
+            return []
+        error = ModelLoadFailed(f"model '{event.model}' could not be loaded: {event.reason}").info
+        return [
+            i
+            for unit in self.units.of_model(event.model)
+            for i in self.units.fail(unit, error, now)
+        ]
+
+    def _runtime_died(self, event: ev.RuntimeDied, now: float) -> list[Instruction]:
+        lane = self.lanes[event.lane]
+        out = self._dispatch.runtime_died(lane, event.kind, event.reason, now)
+        self._residency.runtime_died(lane, event.kind, now)
+        return out
+
+    def _drain(self) -> list[Instruction]:
+        """Withdraw every pull and give back what has not started."""
+        self.draining = True
+        out = [i for model in self.models.values() for i in self._pulls.withdraw(model)]
+        return out + [i for unit in self.units.not_started() for i in self.units.give_back(unit)]
