@@ -1,0 +1,1 @@
+"""Processes that hold weights and compute, and the worker's link to them."""

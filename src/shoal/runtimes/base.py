@@ -18,6 +18,13 @@ class OutOfMemory(ShoalError):
     code = "out_of_memory"
 
 
+class RuntimeStartFailed(ShoalError):
+    """The runtime process did not come up; the message ends with its last lines of stderr."""
+
+    code = "runtime_start_failed"
+    status = 502
+
+
 class Runtime(Protocol):
     """One device's models. All methods block; errors are `ShoalError`s."""
 
@@ -40,4 +47,7 @@ class Runtime(Protocol):
         """Take a LoRA off and give its memory back."""
 
     def stats(self) -> Stats:
-        """Bytes held per model, resident set, batches run."""
+        """Bytes held per model, resident set, batches run.
+
+        The one method that may be called from another thread while another call runs.
+        """

@@ -40,7 +40,7 @@ def to_wire(array: NDArray[Any]) -> Array:
         raise ProtocolError(
             f"arrays of dtype {array.dtype} cannot travel; use one of {list(DTYPES)}"
         )
-    return Array(name, array.shape, memoryview(np.ascontiguousarray(array).reshape(-1)).cast("B"))
+    return Array(name, array.shape, np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
 def from_wire(array: Array) -> NDArray[Any]:

@@ -47,14 +47,17 @@ def name_of(token_: str) -> str:
 
 
 def stream(klass: TrafficClass) -> str:
+    """Name of the stream that holds one class of work."""
     return f"{PREFIX}-{klass}"
 
 
 def work_subject(klass: TrafficClass, pool: str, model: str) -> str:
+    """Where units of one model are published, and what its consumer filters."""
     return f"{PREFIX}.{klass}.{token(pool)}.{token(model)}"
 
 
 def stream_subjects(klass: TrafficClass) -> str:
+    """What the stream of one class subscribes to."""
     return f"{PREFIX}.{klass}.>"
 
 

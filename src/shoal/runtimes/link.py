@@ -1,0 +1,285 @@
+"""The worker's end of a runtime: one child process behind one Unix socket.
+
+It knows how to start, hear, talk to and end the process; what to load, what to run and what a
+death means for the batches in flight is the worker's decision.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from asyncio import FIRST_COMPLETED
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from shoal.errors import ProtocolError
+from shoal.runtimes.base import RuntimeStartFailed
+from shoal.wire.frames import FrameReader, frame_of
+from shoal.wire.messages import (
+    PROTOCOL_VERSION,
+    Bye,
+    FromRuntime,
+    Hello,
+    ToRuntime,
+    decode_from_runtime,
+)
+
+log = logging.getLogger(__name__)
+
+#: ``-P`` keeps modules of the working directory from standing in for real ones.
+COMMAND = (sys.executable, "-P", "-m", "shoal.runtimes.serve")
+#: `sockaddr_un.sun_path` has 108 bytes on Linux and 104 on macOS, the final zero included.
+_MAX_SOCKET_PATH = 103
+_TAIL_LINES = 20
+#: After one of process, socket and stderr has ended, how long the others may take.
+_SETTLE_S = 1.0
+
+
+class RuntimeSpec(msgspec.Struct, frozen=True):
+    """Which runtime to start; `command` gets ``kind= socket= device= threads=`` appended."""
+
+    kind: str
+    device: str = "cpu"
+    threads: int = 1
+    command: tuple[str, ...] = COMMAND
+
+
+class RuntimeProcess:
+    """One runtime process. All methods and callbacks belong to the event loop's thread.
+
+    Linux kills the child when the thread that started it ends, so that must be the main thread.
+
+    Args:
+        on_message: called for every message but `Hello` and `Bye`, in order, without awaiting.
+        on_exit: called exactly once after a successful `start`, unless `stop` was called: the
+            exit status (negative: the signal) and the last lines of stderr. By then no message
+            is left to come.
+    """
+
+    def __init__(
+        self,
+        spec: RuntimeSpec,
+        on_message: Callable[[FromRuntime], None],
+        on_exit: Callable[[int, str], None],
+    ) -> None:
+        self._spec = spec
+        self._on_message = on_message
+        self._on_exit = on_exit
+        self._connection = _Connection(on_message)
+        self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._process: Process | None = None
+        self._ended: asyncio.Task[None] | None = None
+        self._greeted = False
+        self._stopping = False
+
+    @property
+    def pid(self) -> int:
+        """Process id, also of its process group."""
+        assert self._process is not None, "start() comes first"
+        return self._process.pid
+
+    async def start(self, timeout_s: float = 120.0) -> Hello:
+        """Start the process and wait for its hello; importing torch may take many seconds.
+
+        Raises:
+            RuntimeStartFailed: it cannot be started, ended, spoke another protocol or stayed
+                silent; the message ends with its last lines of stderr.
+        """
+        folder = _private_folder()
+        path = folder / "s"
+        try:
+            server = await asyncio.get_running_loop().create_unix_server(
+                lambda: self._connection, path
+            )
+            async with server:
+                self._process = await self._spawn(path)
+                self._ended = asyncio.create_task(self._supervise(self._process))
+                return await self._greeting(self._ended, timeout_s)
+        finally:
+            if self._process is not None and not self._greeted:
+                self.kill()
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def send(self, message: ToRuntime) -> None:
+        """Queue a message for the process. After its end this does nothing: `on_exit` tells."""
+        self._connection.send(frame_of(message))
+
+    def kill(self) -> None:
+        """Kill the process and all that it started, now; `on_exit` follows."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    async def stop(self, grace_s: float = 5.0) -> None:
+        """Ask for the end, then insist: `Bye`, SIGTERM and SIGKILL, `grace_s` after each other."""
+        self._stopping = True
+        if self._process is None or self._ended is None:
+            return
+        self.send(Bye("the worker stops this runtime"))
+        await asyncio.wait([self._ended], timeout=grace_s)
+        if not self._ended.done():
+            with contextlib.suppress(ProcessLookupError):
+                self._process.terminate()
+            await asyncio.wait([self._ended], timeout=grace_s)
+        if not self._ended.done():
+            self.kill()
+        await self._ended
+
+    async def _spawn(self, path: Path) -> Process:
+        spec = self._spec
+        arguments = {
+            "kind": spec.kind,
+            "socket": str(path),
+            "device": spec.device,
+            "threads": str(spec.threads),
+        }
+        command = [*spec.command, *(f"{key}={value}" for key, value in arguments.items())]
+        try:
+            return await asyncio.create_subprocess_exec(
+                *command,
+                stdin=DEVNULL,
+                stdout=PIPE,
+                stderr=STDOUT,  # libraries print on both
+                env=_environment(spec.threads),
+                start_new_session=True,  # a terminal's Ctrl-C is for the worker, which drains
+            )
+        except OSError as error:
+            raise RuntimeStartFailed(
+                f"cannot start {spec.command[0]} for runtime '{spec.kind}': {error.strerror}"
+            ) from None
+
+    async def _greeting(self, ended: asyncio.Task[None], timeout_s: float) -> Hello:
+        hello = self._connection.hello
+        first: list[asyncio.Future[Any]] = [hello, ended]
+        await asyncio.wait(first, timeout=timeout_s, return_when=FIRST_COMPLETED)
+        if hello.done() and hello.result().protocol == PROTOCOL_VERSION:
+            self._greeted = True
+            return hello.result()
+        why = f"did not say hello within {timeout_s:g} s"
+        if hello.done():
+            why = f"speaks protocol {hello.result().protocol}, the worker {PROTOCOL_VERSION}"
+        elif ended.done():
+            why = f"ended with status {self._status()} before it said hello"
+        self.kill()
+        await ended
+        raise RuntimeStartFailed(f"runtime '{self._spec.kind}' {why}\n{self._last_words()}")
+
+    async def _supervise(self, process: Process) -> None:
+        """Bring process, socket and stderr to their end once the first of them has ended."""
+        lines = asyncio.create_task(self._read_lines(process))
+        exited = asyncio.create_task(process.wait())
+        both: list[asyncio.Future[Any]] = [exited, self._connection.closed]
+        await asyncio.wait(both, return_when=FIRST_COMPLETED)
+        if self._connection.garbage is None:
+            await asyncio.wait(both, timeout=_SETTLE_S)
+        self.kill()
+        await exited
+        await asyncio.wait([lines], timeout=_SETTLE_S)
+        lines.cancel()
+        self._connection.close()
+        if self._greeted and not self._stopping:
+            self._on_exit(self._status(), self._last_words())
+
+    async def _read_lines(self, process: Process) -> None:
+        """Pass what the process prints on to the log, line by line."""
+        assert process.stdout is not None
+        labels = {"runtime": self._spec.kind, "pid": process.pid}
+        while True:
+            try:
+                line = await process.stdout.readline()
+            except ValueError:  # a line longer than asyncio's limit of 64 KB
+                continue
+            if not line:
+                return
+            text = line.decode(errors="replace").rstrip()
+            self._tail.append(text)
+            log.info("%s", text, extra=labels)
+
+    def _status(self) -> int:
+        assert self._process is not None
+        assert self._process.returncode is not None
+        return self._process.returncode
+
+    def _last_words(self) -> str:
+        reason = self._connection.garbage or self._connection.farewell
+        return "\n".join([*self._tail, *([reason] if reason else [])])
+
+
+class _Connection(asyncio.BufferedProtocol):
+    """The socket: frames in, frames out. `garbage` says why nothing more can be read from it."""
+
+    def __init__(self, on_message: Callable[[FromRuntime], None]) -> None:
+        loop = asyncio.get_running_loop()
+        self.hello: asyncio.Future[Hello] = loop.create_future()
+        self.closed: asyncio.Future[None] = loop.create_future()
+        self.garbage: str | None = None
+        self.farewell: str | None = None
+        self._on_message = on_message
+        self._reader = FrameReader()
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one only by shape
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._reader.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            for frame in self._reader.received(nbytes):
+                self._hear(decode_from_runtime(frame))
+        except ProtocolError as error:
+            self.garbage = f"garbage on the socket: {error}"
+            self.close()
+
+    def _hear(self, message: FromRuntime) -> None:
+        if self.garbage is not None:
+            return
+        if isinstance(message, Hello) == self.hello.done():
+            raise ProtocolError(
+                f"'{type(message).__name__}' where a hello was due, or a second one"
+            )
+        match message:
+            case Hello():
+                self.hello.set_result(message)
+            case Bye():
+                self.farewell = message.reason
+            case _:
+                self._on_message(message)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    def send(self, frame: bytearray) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(frame)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+
+def _private_folder() -> Path:
+    """A folder only this user can enter, with a path short enough for a socket in it."""
+    folder = Path(tempfile.mkdtemp(prefix="shoal-"))
+    if len(os.fsencode(folder / "s")) <= _MAX_SOCKET_PATH:
+        return folder
+    folder.rmdir()
+    return Path(tempfile.mkdtemp(prefix="shoal-", dir="/tmp"))
+
+
+def _environment(threads: int) -> dict[str, str]:
+    """This process's, with the thread pools of numeric libraries held to `threads`."""
+    pools = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    return {**os.environ, **dict.fromkeys(pools, str(threads))}
