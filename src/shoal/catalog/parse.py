@@ -65,15 +65,12 @@ def parse_card(text: str, where: str) -> Card:
 
 def to_yaml(card: Card) -> str:
     """The card as text that `parse_card` reads back to an equal card."""
-    fields = _filled(msgspec.to_builtins(card))
+    fields = msgspec.to_builtins(card)
+    fields["tasks"] = {
+        name: {key: value for key, value in task.items() if value is not None and value != {}}
+        for name, task in fields["tasks"].items()
+    }
     return yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100)
-
-
-def _filled(value: Any) -> Any:
-    """`value` without the keys that say nothing."""
-    if not isinstance(value, dict):
-        return value
-    return {k: _filled(v) for k, v in value.items() if v is not None and v not in ([], {})}
 
 
 def _compose(text: str, where: str) -> yaml.Node | None:

@@ -1,0 +1,72 @@
+"""Which files of a model may be read, and whether a folder is a model that can be served.
+
+Weights are safetensors: formats that hold pickles or code are never fetched, unpacked or opened.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatch
+from pathlib import Path, PurePosixPath
+
+from shoal.catalog.card import Card
+from shoal.catalog.families import FAMILIES
+from shoal.errors import SourceError
+
+WEIGHTS = "*.safetensors"
+#: Configuration, tokenizer, licence and model card.
+TEXT_FILES = ["*.json", "*.txt", "*.md", "*.jinja", "LICENSE*"]
+DATA_FILES = [WEIGHTS, *TEXT_FILES]
+#: Copies of the weights in other formats, with configuration of their own.
+FOREIGN_FOLDERS = ["onnx/*", "openvino/*", "tf_model/*", "flax_model/*", "coreml/*"]
+
+_MAKE_TOKENIZER = (
+    "make it with transformers: `AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)`"
+)
+_MAKE_WEIGHTS = (
+    "convert the weights with transformers: "
+    "`AutoModel.from_pretrained(FOLDER).save_pretrained(FOLDER)`"
+)
+
+
+def is_data(name: str) -> bool:
+    """Whether a file of this name (with '/') is data that may be read."""
+    if any(fnmatch(name, pattern) for pattern in FOREIGN_FOLDERS):
+        return False
+    return any(fnmatch(PurePosixPath(name).name, pattern) for pattern in DATA_FILES)
+
+
+def check_tokenizer(files: set[str], tokenizer: str, where: str) -> None:
+    """Raises `SourceError` if the fast tokenizer is missing, saying how to make one."""
+    if tokenizer not in files:
+        have = " (there is a vocab.txt, which is not enough)" if "vocab.txt" in files else ""
+        raise SourceError(f"{where}: has no {tokenizer}{have}; {_MAKE_TOKENIZER}")
+
+
+def check_weights(files: set[str], where: str) -> None:
+    """Raises `SourceError` if there are no safetensors, saying how to make them."""
+    if any("/" not in name and fnmatch(name, WEIGHTS) for name in files):
+        return
+    pickles = sorted(name for name in files if name.endswith((".bin", ".pt", ".pth", ".ckpt")))
+    if pickles:
+        raise SourceError(
+            f"{where}: the weights are only there as {pickles[0]}, a pickle, which may run any "
+            f"code and is never loaded; {_MAKE_WEIGHTS}"
+        )
+    raise SourceError(f"{where}: has no {WEIGHTS}; {_MAKE_WEIGHTS}")
+
+
+def check_folder(card: Card, folder: Path) -> None:
+    """Raises `SourceError` if `folder` lacks what the card's family needs."""
+    family = FAMILIES.get(card.family)
+    if family is not None and not family.files:
+        return
+    files = files_of(folder)
+    if "config.json" not in files:
+        raise SourceError(f"{folder}: has no config.json, so it is not a model of '{card.name}'")
+    check_weights(files, str(folder))
+    check_tokenizer(files, card.tokenizer, str(folder))
+
+
+def files_of(folder: Path) -> set[str]:
+    """All files below `folder`, as relative paths with '/'."""
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
