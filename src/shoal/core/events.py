@@ -50,9 +50,10 @@ class Item(_Value, frozen=True):
 
 
 class Arrived(_Value, frozen=True):
-    """The broker delivered a unit; `pending` more wait behind it on its subject."""
+    """A pull brought a unit; `pending` more wait behind it on its subject."""
 
     unit: UnitHead
+    pull: int
     pending: int
 
 

@@ -41,11 +41,11 @@ class Pulls:
         for pull in list(self._open):
             self.ended(pull)
 
-    def arrived(self, model: ModelState, pending: int) -> None:
+    def arrived(self, model: ModelState, pull: int, pending: int) -> None:
         """A unit of this model came; a standing pull of one is used up by it."""
         model.pending = pending
-        if model.standing_pull is not None and model.batch_pull is None:
-            self._open.pop(model.standing_pull, None)
+        if model.standing_pull == pull:
+            self._open.pop(pull, None)
             model.standing_pull = None
 
     def decide(

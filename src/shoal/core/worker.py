@@ -115,7 +115,7 @@ class WorkerCore:
 
     def _arrived(self, event: ev.Arrived, now: float) -> list[Instruction]:
         model = self.models[event.unit.model]
-        self._pulls.arrived(model, event.pending)
+        self._pulls.arrived(model, event.pull, event.pending)
         out = self.units.arrived(event.unit, now)
         return self.units.give_back(event.unit.id) if self.draining else out
 

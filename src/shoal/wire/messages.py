@@ -71,7 +71,8 @@ class Reply(Message, frozen=True, tag="reply"):
         ack: the JetStream ack subject of the delivery; the gateway acks there.
         tokens: tokens computed, per item (0 where the item failed).
         truncated: positions of items that were cut.
-        errors: position -> error of the items that failed.
+        errors: position -> error of the items that failed; only the gateway knows how the caller
+            names them, so messages say "this item".
         outputs: head -> array with one row per item *without* an error, in order.
         error: set when the unit failed as a whole; then there is nothing else.
     """
