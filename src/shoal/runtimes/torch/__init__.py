@@ -1,0 +1,1 @@
+"""The PyTorch runtime. Nothing outside this folder imports torch."""

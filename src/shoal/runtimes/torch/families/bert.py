@@ -1,0 +1,144 @@
+"""BERT (Devlin et al., 2018): learned positions, layer norm after each residual.
+
+Serves `BertModel` and every ``BertFor...``, whose encoder sits under ``bert.``. Reference:
+`transformers.models.bert.modeling_bert`.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import torch
+from torch import Tensor
+
+from shoal.runtimes.torch.attention import attend
+from shoal.runtimes.torch.families.base import read_config
+from shoal.runtimes.torch.layers import Layers
+from shoal.runtimes.torch.linear import Activation
+from shoal.runtimes.torch.packed import Packed
+from shoal.runtimes.torch.weights import Shape, Weights
+
+#: Stored beside the encoder by some checkpoints and not computed with.
+_IGNORED = ("pooler.", "cls.", "classifier.", "qa_outputs.", "embeddings.position_ids")
+
+
+class BertConfig(msgspec.Struct, frozen=True):
+    """The keys of config.json that change what is computed."""
+
+    model_type: Literal["bert"]
+    vocab_size: int
+    hidden_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    intermediate_size: int
+    max_position_embeddings: int
+    type_vocab_size: int = 2
+    layer_norm_eps: float = 1e-12
+    hidden_act: Activation = "gelu"
+    position_embedding_type: Literal["absolute"] = "absolute"
+    is_decoder: Literal[False] = False
+
+    def __post_init__(self) -> None:
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(
+                f"hidden_size {self.hidden_size} is no multiple of "
+                f"num_attention_heads {self.num_attention_heads}"
+            )
+
+
+def load_bert(folder: Path, dtype: torch.dtype | None, device: torch.device) -> Bert:
+    """Load a folder with a BERT. Raises `ModelLoadFailed` with the reason."""
+    config = read_config(folder, BertConfig)
+    weights = Weights(folder, _rename)
+    weights.check(_tensors(config))
+    return Bert(config, weights, dtype or weights.stored_dtype(), device)
+
+
+def _rename(stored: str) -> str | None:
+    name = stored.removeprefix("bert.")
+    if name.startswith(_IGNORED):
+        return None
+    # Checkpoints converted from TensorFlow name layer norms so.
+    return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace(
+        "LayerNorm.beta", "LayerNorm.bias"
+    )
+
+
+def _tensors(config: BertConfig) -> dict[str, Shape]:
+    hidden, inner = config.hidden_size, config.intermediate_size
+    shapes: dict[str, Shape] = {
+        "embeddings.word_embeddings.weight": (config.vocab_size, hidden),
+        "embeddings.position_embeddings.weight": (config.max_position_embeddings, hidden),
+        "embeddings.token_type_embeddings.weight": (config.type_vocab_size, hidden),
+        "embeddings.LayerNorm.weight": (hidden,),
+        "embeddings.LayerNorm.bias": (hidden,),
+    }
+    for layer in range(config.num_hidden_layers):
+        for part, out, into in (
+            ("attention.self.query", hidden, hidden),
+            ("attention.self.key", hidden, hidden),
+            ("attention.self.value", hidden, hidden),
+            ("attention.output.dense", hidden, hidden),
+            ("intermediate.dense", inner, hidden),
+            ("output.dense", hidden, inner),
+        ):
+            shapes[f"encoder.layer.{layer}.{part}.weight"] = (out, into)
+            shapes[f"encoder.layer.{layer}.{part}.bias"] = (out,)
+        for norm in ("attention.output.LayerNorm", "output.LayerNorm"):
+            shapes[f"encoder.layer.{layer}.{norm}.weight"] = (hidden,)
+            shapes[f"encoder.layer.{layer}.{norm}.bias"] = (hidden,)
+    return shapes
+
+
+class Bert:
+    """The encoder; see `Encoder` for its attributes."""
+
+    def __init__(
+        self, config: BertConfig, weights: Weights, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        numbers = sum(math.prod(shape) for shape in _tensors(config).values())
+        hidden, inner = config.hidden_size, config.intermediate_size
+        self.vocabulary = config.vocab_size
+        self.max_tokens = config.max_position_embeddings
+        self.parameter_bytes = numbers * dtype.itemsize
+        # Hidden, residual and attended rows, and the wider of fused q/k/v and inner rows.
+        self.activation_bytes_per_token = (3 * hidden + max(3 * hidden, inner)) * dtype.itemsize
+
+        layers = Layers(weights, dtype, device)
+        self._words = layers.table("embeddings.word_embeddings.weight")
+        # Single texts are all of token type 0, so its row is added to the positions once.
+        self._positions = (
+            layers.tensor("embeddings.position_embeddings.weight")
+            + layers.tensor("embeddings.token_type_embeddings.weight")[0]
+        )
+        self._norm = layers.layer_norm("embeddings.LayerNorm", config.layer_norm_eps)
+        self._layers = [_Layer(config, n, layers) for n in range(config.num_hidden_layers)]
+
+    def forward(self, packed: Packed) -> Tensor:
+        """Hidden states after the last layer, [computed, hidden]."""
+        words = torch.embedding(self._words, packed.tokens)
+        hidden = self._norm(words.add_(torch.embedding(self._positions, packed.positions)))
+        for layer in self._layers:
+            hidden = layer(hidden, packed)
+        return hidden
+
+
+class _Layer:
+    def __init__(self, config: BertConfig, number: int, layers: Layers) -> None:
+        at, eps = f"encoder.layer.{number}", config.layer_norm_eps
+        attention = f"{at}.attention.self"
+        self._heads = config.num_attention_heads
+        self._qkv = layers.linear(f"{attention}.query", f"{attention}.key", f"{attention}.value")
+        self._out = layers.linear(f"{at}.attention.output.dense")
+        self._norm = layers.layer_norm(f"{at}.attention.output.LayerNorm", eps)
+        self._up = layers.linear(f"{at}.intermediate.dense", activation=config.hidden_act)
+        self._down = layers.linear(f"{at}.output.dense")
+        self._last_norm = layers.layer_norm(f"{at}.output.LayerNorm", eps)
+
+    def __call__(self, hidden: Tensor, packed: Packed) -> Tensor:
+        attended = attend(self._qkv(hidden), packed, self._heads)
+        hidden = self._norm(self._out.add(attended, hidden))
+        return self._last_norm(self._down.add(self._up(hidden), hidden))

@@ -1,0 +1,92 @@
+"""Matrix products by capability: oneDNN with weights laid out at load, else plain torch.
+
+Knows nothing of models. On CPU the layout that `_reorder_linear_weight` makes, with bias,
+activation and residual fused into the product, beats `torch.nn.functional.linear` (MiniLM's
+shapes, float32, AMD Zen 4, medians of 15): 1.3-1.45x at 12 rows, 1.15-1.25x at 64 and
+1.1-1.4x at 3,200, with one thread and with two.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor
+
+#: Activations by the names that config.json files use (`hidden_act`).
+Activation = Literal["gelu", "gelu_new", "gelu_pytorch_tanh", "relu"]
+
+#: activation -> the name and the algorithm oneDNN's fused product knows it by.
+_FUSED: dict[Activation, tuple[str, str]] = {
+    "gelu": ("gelu", "none"),
+    "gelu_new": ("gelu", "tanh"),
+    "gelu_pytorch_tanh": ("gelu", "tanh"),
+    "relu": ("relu", ""),
+}
+
+
+class Linear(Protocol):
+    """``activation(x W^T + b)``, or with a residual added instead of an activation."""
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """[n, in] -> [n, out]."""
+
+    def add(self, rows: Tensor, residual: Tensor) -> Tensor:
+        """[n, in] and [n, out] -> [n, out]: the product plus the residual; no activation."""
+
+
+def linear(weight: Tensor, bias: Tensor | None, activation: Activation | None = None) -> Linear:
+    """The fastest `Linear` for where this weight lives: [out, in], and bias [out]."""
+    if _onednn_takes(weight):
+        return _OneDnnLinear(weight, bias, activation)
+    return _PlainLinear(weight, bias, activation)
+
+
+def _onednn_takes(weight: Tensor) -> bool:
+    # float16 products on CPU need AMX; without it oneDNN refuses them.
+    return (
+        weight.device.type == "cpu"
+        and weight.dtype in (torch.float32, torch.bfloat16)
+        and torch._C._has_mkldnn
+        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+        and (weight.dtype == torch.float32 or torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    )
+
+
+class _OneDnnLinear:
+    def __init__(self, weight: Tensor, bias: Tensor | None, activation: Activation | None) -> None:
+        self._weight = torch.ops.mkldnn._reorder_linear_weight(weight)
+        self._bias = bias
+        self._activation, self._algorithm = _FUSED[activation] if activation else ("none", "")
+        self._product = torch.ops.mkldnn._linear_pointwise.default
+        self._product_add = torch.ops.mkldnn._linear_pointwise.binary
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        product: Tensor = self._product(
+            rows, self._weight, self._bias, self._activation, [], self._algorithm
+        )
+        return product
+
+    def add(self, rows: Tensor, residual: Tensor) -> Tensor:
+        product: Tensor = self._product_add(rows, residual, self._weight, self._bias, "add")
+        return product
+
+
+class _PlainLinear:
+    def __init__(self, weight: Tensor, bias: Tensor | None, activation: Activation | None) -> None:
+        self._weight, self._bias, self._activation = weight, bias, activation
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        product = torch.nn.functional.linear(rows, self._weight, self._bias)
+        match self._activation:
+            case None:
+                return product
+            case "gelu":
+                return torch.nn.functional.gelu(product)
+            case "gelu_new" | "gelu_pytorch_tanh":
+                return torch.nn.functional.gelu(product, approximate="tanh")
+            case "relu":
+                return torch.relu_(product)
+
+    def add(self, rows: Tensor, residual: Tensor) -> Tensor:
+        return torch.nn.functional.linear(rows, self._weight, self._bias).add_(residual)

@@ -1,0 +1,135 @@
+"""The PyTorch runtime: one device, its resident models, and the batches they run.
+
+Turns messages into calls on models and foreign errors into ours; how a model computes is the
+business of `model` and the families.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+import shoal
+from shoal.errors import InvalidRequest, ModelLoadFailed, ShoalError, UnknownModel, nearest
+from shoal.runtimes.base import OutOfMemory
+from shoal.runtimes.torch import memory
+from shoal.runtimes.torch.model import FAMILIES, Model
+from shoal.wire.arrays import Array, from_wire, to_wire
+from shoal.wire.messages import (
+    AddAdapter,
+    Capabilities,
+    Done,
+    Hello,
+    Load,
+    Loaded,
+    RemoveAdapter,
+    Run,
+    Stats,
+)
+
+
+class TorchRuntime:
+    """`Runtime` on one torch device (``cpu``, ``cuda``, ``cuda:1``).
+
+    Thread counts of torch are of the process, so one process holds one of these.
+    """
+
+    def __init__(self, device: str = "cpu", threads: int = 1) -> None:
+        self._device = torch.device(device)
+        self._models: dict[str, Model] = {}
+        self._batches = 0
+        torch.set_num_threads(threads)
+        # Only possible before torch first ran something in parallel; nothing here ever does.
+        with contextlib.suppress(RuntimeError):
+            torch.set_num_interop_threads(1)
+        torch.set_flush_denormal(True)
+
+    def hello(self) -> Hello:
+        """Who this is and what it can do."""
+        capabilities = Capabilities(batching="ours", inputs="tokens", families=list(FAMILIES))
+        return Hello("torch", shoal.__version__, str(self._device), capabilities)
+
+    def load(self, load: Load) -> Loaded:
+        """Make a model resident, warmed up. Raises `ModelLoadFailed` with the reason."""
+        if load.model in self._models:
+            self.unload(load.model)
+        began = time.perf_counter()
+        try:
+            model = Model(load, self._device)
+            model.warm_up()
+        except ShoalError:
+            raise
+        except Exception as error:
+            raise ModelLoadFailed(f"{load.model}: {type(error).__name__}: {error}") from error
+        self._models[load.model] = model
+        return Loaded(load.model, model.bytes, time.perf_counter() - began)
+
+    def unload(self, model: str) -> None:
+        """Give the model's memory back. Raises `UnknownModel` if it is not resident."""
+        self._resident(model)
+        del self._models[model]
+        memory.give_back(self._device)
+
+    def run(self, batch: Run) -> Done:
+        """One batch through one model. Raises `OutOfMemory`, `UnknownModel`, `InvalidRequest`."""
+        model = self._resident(batch.model)
+        tokens, lengths = _read(batch)
+        began = time.perf_counter()
+        try:
+            outputs = model.run(tokens, lengths, batch.heads)
+        except (RuntimeError, MemoryError) as error:
+            if not memory.is_out_of_memory(error):
+                raise
+            raise OutOfMemory(
+                f"{batch.model}: no memory for {len(lengths)} items of {len(tokens)} tokens"
+            ) from None
+        seconds = time.perf_counter() - began
+        self._batches += 1
+        arrays = {name: to_wire(array) for name, array in outputs.arrays.items()}
+        return Done(batch.batch, arrays, seconds, outputs.computed_tokens, outputs.failed)
+
+    def add_adapter(self, add: AddAdapter) -> None:
+        """Raises `InvalidRequest`: `hello` says that this runtime takes no adapters."""
+        raise InvalidRequest(f"the torch runtime takes no adapters ({add.adapter})")
+
+    def remove_adapter(self, remove: RemoveAdapter) -> None:
+        """Raises `InvalidRequest`: there are none."""
+        raise InvalidRequest(f"the torch runtime holds no adapters ({remove.adapter})")
+
+    def stats(self) -> Stats:
+        """Bytes held per model, resident set, batches run."""
+        held = {name: model.bytes for name, model in self._models.items()}
+        return Stats(held, memory.resident_bytes(), self._batches)
+
+    def _resident(self, model: str) -> Model:
+        if model not in self._models:
+            raise UnknownModel(f"{model} is not loaded here{nearest(model, self._models)}")
+        return self._models[model]
+
+
+def _read(batch: Run) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Tokens and lengths of a batch. Raises `InvalidRequest` where they disagree."""
+    if batch.tokens is None or batch.lengths is None:
+        raise InvalidRequest("the torch runtime takes tokens and lengths, not texts")
+    if any(batch.adapters or ()):
+        raise InvalidRequest("the torch runtime takes no adapters")
+    tokens = _vector(batch.tokens, "tokens")
+    lengths = _vector(batch.lengths, "lengths").astype(np.int64)
+    if (lengths < 0).any() or int(lengths.sum()) != len(tokens):
+        raise InvalidRequest(
+            f"lengths must be counts that add up to the {len(tokens)} tokens of the batch"
+        )
+    return tokens, lengths
+
+
+def _vector(array: Array, what: str) -> NDArray[Any]:
+    if array.dtype != "int32" or len(array.shape) != 1:
+        raise InvalidRequest(
+            f"{what} must be int32 of one dimension, not {array.dtype} of shape {array.shape}"
+        )
+    return from_wire(array)

@@ -1,0 +1,140 @@
+"""Reads the tensors of one model folder: safetensors only, checked against what is expected.
+
+Knows file formats and names, not architectures: a family says which tensors it wants and of
+which shape, and what it knows to leave alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from shoal.errors import ModelLoadFailed
+
+Shape = tuple[int, ...]
+
+_SINGLE = "model.safetensors"
+_INDEX = "model.safetensors.index.json"
+_PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
+_DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+_NAMED_AT_MOST = 5  # tensors an error lists before it only counts
+
+
+class _ShardIndex(msgspec.Struct):
+    weight_map: dict[str, str]
+
+
+class Weights:
+    """The tensors of a folder under the names a family knows, in one dtype on one device.
+
+    `rename` maps a name in the files to the family's name, or to None for a tensor that the
+    family does not compute with (a pooler, another task's head, stored position ids).
+    """
+
+    def __init__(self, folder: Path, rename: Callable[[str], str | None]) -> None:
+        self._folder = folder
+        self._files = {name: _open(folder / name) for name in _file_names(folder)}
+        self._where: dict[str, tuple[str, str]] = {}
+        for file, handle in self._files.items():
+            for stored in handle.keys():  # noqa: SIM118 (a safetensors handle is no mapping)
+                if (name := rename(stored)) is not None:
+                    self._where[name] = (file, stored)
+
+    def stored_dtype(self) -> torch.dtype:
+        """The dtype of most of the weights' numbers, judged by the largest tensor."""
+        largest = max(self._where, key=lambda name: _count(self._slice(name).get_shape()))
+        dtype = self._slice(largest).get_dtype()
+        if dtype not in _DTYPES:
+            raise ModelLoadFailed(
+                f"{self._folder}: tensor {largest} is stored as {dtype}; "
+                f"the torch runtime reads {', '.join(_DTYPES)}"
+            )
+        return _DTYPES[dtype]
+
+    def check(self, expected: Mapping[str, Shape]) -> None:
+        """Raises `ModelLoadFailed` naming missing, unexpected and wrongly shaped tensors."""
+        wrong = [
+            f"{name} is {found}, not {list(expected[name])}"
+            for name in expected.keys() & self._where.keys()
+            if (found := self._slice(name).get_shape()) != list(expected[name])
+        ]
+        problems = {
+            "missing tensors": expected.keys() - self._where.keys(),
+            "unexpected tensors": self._where.keys() - expected.keys(),
+            "tensors of another shape than config.json says": wrong,
+        }
+        said = [f"{what}: {_listed(names)}" for what, names in problems.items() if names]
+        if said:
+            raise ModelLoadFailed(f"{self._folder}: {'; '.join(said)}")
+
+    def read(self, name: str, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """A private copy of a tensor, so that nothing keeps the file mapped."""
+        file, stored = self._where[name]
+        return _tensor(self._files[file], stored).to(device, dtype, copy=True)
+
+    def map(self, name: str, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """A tensor that stays in the file where dtype and device allow it.
+
+        For lookup tables: only rows that were asked for ever reach memory.
+        """
+        file, stored = self._where[name]
+        # A handle of its own: the mapping lives as long as this tensor and no longer.
+        return _tensor(_open(self._folder / file), stored).to(device, dtype)
+
+    def _slice(self, name: str) -> Any:
+        file, stored = self._where[name]
+        return self._files[file].get_slice(stored)
+
+
+def _file_names(folder: Path) -> list[str]:
+    if (folder / _SINGLE).is_file():
+        return [_SINGLE]
+    if (folder / _INDEX).is_file():
+        return _sharded(folder)
+    pickles = sorted(path.name for pattern in _PICKLES for path in folder.glob(pattern))
+    if pickles:
+        raise ModelLoadFailed(
+            f"{folder} holds weights only as {', '.join(pickles)}: pickle files can run code and "
+            f"are never opened. Convert the model to safetensors ({_SINGLE})."
+        )
+    raise ModelLoadFailed(f"{folder} has no {_SINGLE} and no {_INDEX}")
+
+
+def _sharded(folder: Path) -> list[str]:
+    try:
+        index = msgspec.json.decode((folder / _INDEX).read_bytes(), type=_ShardIndex)
+    except msgspec.DecodeError as error:
+        raise ModelLoadFailed(f"{folder / _INDEX}: {error}") from None
+    names = sorted(set(index.weight_map.values()))
+    for name in names:
+        if Path(name).name != name or not (folder / name).is_file():
+            raise ModelLoadFailed(f"{folder / _INDEX} names {name!r}, which is not in the folder")
+    return names
+
+
+def _open(path: Path) -> Any:
+    try:
+        return safe_open(path, framework="pt")
+    except (SafetensorError, OSError) as error:
+        raise ModelLoadFailed(f"{path} is not a readable safetensors file: {error}") from None
+
+
+def _tensor(handle: Any, stored: str) -> Tensor:
+    tensor: Tensor = handle.get_tensor(stored)
+    return tensor
+
+
+def _count(shape: list[int]) -> int:
+    return torch.Size(shape).numel()
+
+
+def _listed(names: Any) -> str:
+    ordered = sorted(names)
+    more = len(ordered) - _NAMED_AT_MOST
+    return ", ".join(ordered[:_NAMED_AT_MOST]) + (f" and {more} more" if more > 0 else "")
