@@ -1,0 +1,1 @@
+"""The queue: a NATS server with JetStream, and everything that is said to it."""

@@ -1,0 +1,347 @@
+"""One connection to the broker: who we are there, and everything that is sent over it.
+
+It reconnects for ever; while it is away every send fails at once, so that callers can answer
+their own callers. It knows JetStream's wire forms but no stream's meaning.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import logging
+import math
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+from nats import errors
+
+from shoal.broker.base import Handler
+from shoal.broker.client import Client
+from shoal.broker.replies import Replies
+from shoal.errors import (
+    BrokerError,
+    ConfigError,
+    Overloaded,
+    PayloadTooLarge,
+    ProtocolError,
+    Unavailable,
+)
+from shoal.settings import CommonSettings
+
+_log = logging.getLogger(__name__)
+
+# A publish ack takes a millisecond; a fail-over of a replicated stream some seconds.
+ANSWER_S = 5.0
+_CONNECT_S = 2
+_RECONNECT_S = 0.25
+# A half-open connection is noticed after three of these (nats-py's default is two minutes each).
+_PING_S = 5
+_DRAIN_S = 2
+
+# Errors of $JS.API and of publish acks. The stream's own limit is 10077 (messages, bytes and
+# messages per subject alike); 429 is the server's bound on what it has not stored yet.
+_STREAM_FULL = 10077
+_TOO_MANY = 429
+
+A = TypeVar("A")
+
+
+class ApiError(msgspec.Struct, frozen=True):
+    """How JetStream says no."""
+
+    code: int
+    err_code: int = 0
+    description: str = ""
+
+
+class _PublishAck(msgspec.Struct, frozen=True):
+    seq: int = 0
+    error: ApiError | None = None
+
+
+_decode_publish_ack = msgspec.json.Decoder(_PublishAck).decode
+
+
+def _sequence(data: bytes) -> int:
+    try:
+        ack = _decode_publish_ack(data)
+    except msgspec.DecodeError as error:
+        raise ProtocolError(f"publish ack: {error}") from None
+    if ack.error is None:
+        return ack.seq
+    if ack.error.err_code == _STREAM_FULL or ack.error.code == _TOO_MANY:
+        raise Overloaded(f"the queue is full: {ack.error.description}", retry_after_s=1.0)
+    raise Unavailable(f"the broker did not take the unit: {ack.error.description}")
+
+
+class Connection:
+    """A connection with a name; make it with `open`."""
+
+    def __init__(
+        self,
+        name: str,
+        on_disconnected: Callable[[], None] | None,
+        on_reconnected: Callable[[], None] | None,
+    ) -> None:
+        self.name = name
+        self._client = Client(self._lost, self._regained)
+        self._on_disconnected = on_disconnected
+        self._on_reconnected = on_reconnected
+        self._when_lost: list[Callable[[], None]] = []
+        self._opening = True
+        self._last_error: Exception | None = None
+        self._replies: Replies
+
+    @classmethod
+    async def open(
+        cls,
+        settings: CommonSettings,
+        name: str,
+        *,
+        on_disconnected: Callable[[], None] | None = None,
+        on_reconnected: Callable[[], None] | None = None,
+        wait_s: float = 5.0,
+    ) -> Connection:
+        """Connect, trying for `wait_s`.
+
+        Raises:
+            ConfigError: no URL, or a file of credentials or certificates that cannot be read.
+            BrokerError: the broker refuses us.
+            Unavailable: no broker there within `wait_s`.
+        """
+        if not settings.broker_url:
+            raise ConfigError(
+                "broker_url is not set: point it at a NATS server (nats://host:4222), "
+                "or use `shoal serve`, which runs one"
+            )
+        self = cls(name, on_disconnected, on_reconnected)
+        urls = [url.strip() for url in settings.broker_url.split(",") if url.strip()]
+        options = _options(settings, urls)
+        self._client.requires_tls = "tls" in options
+        try:
+            await asyncio.wait_for(
+                self._client.connect(
+                    urls,
+                    name=name,
+                    error_cb=self._failed,
+                    reconnected_cb=self._client.regained,
+                    **options,
+                ),
+                wait_s,
+            )
+        except (TimeoutError, OSError, errors.Error) as error:
+            await self._client.close()
+            raise Unavailable(
+                f"cannot reach the broker at {_redacted(urls)} within {wait_s:g} s: "
+                f"{self._last_error or error}; is nats-server running there?"
+            ) from None
+        except BrokerError:
+            await self._client.close()
+            raise
+        self._opening = False
+        self._replies = Replies(self._client, self.inbox(), ANSWER_S)
+        return self
+
+    async def close(self) -> None:
+        """Send what waits to be sent, then disconnect; safe to call twice."""
+        with contextlib.suppress(errors.Error, OSError, Unavailable):
+            if self._client.is_connected:
+                await self._client.drain()
+            else:
+                await self._client.close()
+        self._drop(Unavailable("this process is shutting down"))
+
+    # --- core NATS ------------------------------------------------------------------------------
+
+    @property
+    def connected(self) -> bool:
+        return self._client.is_connected
+
+    @property
+    def max_payload(self) -> int:
+        """Largest message in bytes, headers included."""
+        return self._client.max_payload
+
+    def inbox(self) -> str:
+        """A subject that nobody else uses."""
+        return self._client.new_inbox()
+
+    def publish(self, subject: str, data: bytes, reply: str = "") -> None:
+        """Send. Raises `Unavailable`, `Overloaded` or `PayloadTooLarge`; nothing is kept for later."""
+        self._check_size(len(data))
+        self._client.send_publish(subject, reply, data)
+
+    def subscribe(self, subject: str, handler: Handler) -> int:
+        """Call `handler` for each message, in order, on the event loop; survives reconnects."""
+        return self._client.listen(subject, handler)
+
+    def unsubscribe(self, subscription: int) -> None:
+        """Stop at once: messages on their way are dropped."""
+        self._client.send_unsubscribe(subscription)
+        self._client.forget(subscription)
+
+    async def flush(self) -> None:
+        """Wait until the server has got everything sent so far."""
+        done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._client.ping(done)
+        try:
+            await asyncio.wait_for(done, ANSWER_S)
+        except TimeoutError:
+            raise Unavailable(f"the broker did not answer within {ANSWER_S:g} s") from None
+
+    # --- JetStream ------------------------------------------------------------------------------
+
+    def publish_unit(
+        self, subject: str, data: bytes, ttl_s: float, message_id: str
+    ) -> asyncio.Future[int]:
+        """Put a unit on its stream; the future is its sequence there.
+
+        `ttl_s` is rounded up to whole seconds, the broker's unit. After `Unavailable` the unit may
+        still be on the queue, as with any lost answer; its reply is then one that nobody awaits.
+
+        Raises, or fails the future with:
+            Overloaded: the stream is at its limit.
+            Unavailable: disconnected, JetStream away, or no answer in time.
+            PayloadTooLarge: over the broker's message limit.
+        """
+        headers = (
+            f"NATS/1.0\r\nNats-TTL: {max(1, math.ceil(ttl_s))}\r\nNats-Msg-Id: {message_id}\r\n\r\n"
+        ).encode()
+        self._check_size(len(headers) + len(data))
+        return self._replies.request(subject, data, _sequence, headers)
+
+    async def api(self, subject: str, request: dict[str, Any], answer: type[A]) -> A:
+        """Ask ``$JS.API.<subject>``. Raises `Unavailable` if JetStream does not answer."""
+        return await self._replies.request(
+            f"$JS.API.{subject}",
+            msgspec.json.encode(request),
+            lambda data: msgspec.json.decode(data, type=answer),
+        )
+
+    def ack(self, delivery_ack: str, reply: str = "") -> None:
+        """Done: remove it. With `reply` the server confirms there, for a repeated ack too."""
+        self._client.send_publish(delivery_ack, reply, b"+ACK")
+
+    def nak(self, delivery_ack: str, delay_s: float = 0.0) -> None:
+        """Give it back, to be delivered again after `delay_s`."""
+        nanoseconds = int(delay_s * 1e9)
+        payload = b'-NAK {"delay": %d}' % nanoseconds if nanoseconds > 0 else b"-NAK"
+        self._client.send_publish(delivery_ack, "", payload)
+
+    def in_progress(self, delivery_ack: str) -> None:
+        """Restart its `ack_wait`."""
+        self._client.send_publish(delivery_ack, "", b"+WPI")
+
+    def term(self, delivery_ack: str, reason: str = "") -> None:
+        """Never deliver it again."""
+        self._client.send_publish(delivery_ack, "", f"+TERM {reason}".rstrip().encode())
+
+    # --- for the rest of this package -------------------------------------------------------------
+
+    @property
+    def client(self) -> Client:
+        """For `Puller`, which handles subscriptions one by one."""
+        return self._client
+
+    def when_lost(self, callback: Callable[[], None]) -> None:
+        """Call `callback` at each loss of the connection, before `on_disconnected`."""
+        self._when_lost.append(callback)
+
+    def _check_size(self, size: int) -> None:
+        if size > self._client.max_payload:
+            raise PayloadTooLarge(
+                f"a message of {size} bytes is over the broker's limit of "
+                f"{self._client.max_payload} (max_payload)"
+            )
+
+    async def _failed(self, error: Exception) -> None:
+        """nats-py's `error_cb`; what it raises ends the first connect."""
+        self._last_error = error
+        if not self._opening:
+            _log.warning("broker_error", extra=self._fields(error))
+        elif "uthoriz" in str(error) or "uthentic" in str(error):
+            raise BrokerError(
+                f"the broker refuses us ({_text(error)}): check broker_credentials, broker_token "
+                "or the user in broker_url"
+            )
+        elif isinstance(error, errors.SecureConnRequiredError):
+            raise BrokerError(
+                "TLS was asked for (tls:// or broker_ca) but the broker does not offer it"
+            )
+        elif isinstance(error, ssl.SSLCertVerificationError):
+            raise BrokerError(
+                f"the broker's certificate is not trusted ({error.verify_message}): "
+                "set broker_ca to the CA that signed it"
+            )
+
+    def _fields(self, error: Exception | None = None) -> dict[str, object]:
+        fields: dict[str, object] = {"connection": self.name}
+        if error is not None:
+            fields["error"] = _text(error)
+        return {"fields": fields}
+
+    def _lost(self, error: Exception) -> None:
+        _log.warning("broker_disconnected", extra=self._fields(error))
+        self._drop(Unavailable("the connection to the broker was lost", retry_after_s=1.0))
+        if self._on_disconnected is not None:
+            self._on_disconnected()
+
+    def _drop(self, error: Unavailable) -> None:
+        self._replies.fail_all(error)
+        for callback in self._when_lost:
+            callback()
+
+    def _regained(self) -> None:
+        _log.info("broker_reconnected", extra=self._fields())
+        if self._on_reconnected is not None:
+            self._on_reconnected()
+
+
+def _text(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+def _redacted(urls: list[str]) -> str:
+    """`urls` without user and password."""
+    return ", ".join(url.replace(f"{urlsplit(url).netloc.rpartition('@')[0]}@", "") for url in urls)
+
+
+def _options(settings: CommonSettings, urls: list[str]) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "max_reconnect_attempts": -1,
+        "connect_timeout": _CONNECT_S,
+        "reconnect_time_wait": _RECONNECT_S,
+        "ping_interval": _PING_S,
+        "drain_timeout": _DRAIN_S,
+    }
+    if settings.broker_token:
+        options["token"] = settings.broker_token
+    if settings.broker_credentials:
+        options["user_credentials"] = _credentials(settings.broker_credentials)
+    if settings.broker_ca or any(url.startswith(("tls://", "wss://")) for url in urls):
+        options["tls"] = _tls(settings.broker_ca)
+    return options
+
+
+def _credentials(path: str) -> str:
+    try:
+        Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"broker_credentials: cannot read {path}: {error.strerror}") from None
+    if importlib.util.find_spec("nkeys") is None:
+        raise ConfigError(
+            "broker_credentials needs the nkeys package: pip install 'nats-py[nkeys]'"
+        )
+    return path
+
+
+def _tls(ca: str | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except OSError as error:
+        raise ConfigError(f"broker_ca: cannot use {ca}: {error.strerror or error}") from None

@@ -1,0 +1,147 @@
+"""The streams and consumers Shoal needs: how they are set, and making the broker agree.
+
+One stream per class, one durable pull consumer per (pool, model). Raw ``$JS.API`` requests: nats-py's
+structs lack several of the fields. Every function here may be called again at any time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from shoal.broker.connection import ApiError, Connection
+from shoal.errors import BrokerError, Unavailable
+from shoal.values import TrafficClass
+from shoal.wire import subjects
+
+_SECOND_NS = 1_000_000_000
+
+# The gateway refuses work long before these; they bound the broker's disk if a gateway goes wrong.
+# Per subject, so that one congested model cannot fill the stream for all others.
+_MAX_UNITS_PER_MODEL = 200_000
+_MAX_UNITS = 2_000_000
+_MAX_BYTES: dict[TrafficClass, int] = {"work": 1 << 30, "bulk": 4 << 30}
+#: What the broker must be allowed to store, with as much again for key-value buckets.
+STORE_BYTES = 2 * sum(_MAX_BYTES.values())
+
+# Message ids are per attempt: they only have to outlive the wait for a publish ack (5 s).
+_DUPLICATES_S = 15
+
+# Standing pulls of all workers on one model, several each; they cost memory only while they stand.
+_MAX_WAITING = 8192
+
+_STREAM_NOT_FOUND = 10059
+_STREAM_EXISTS = 10058
+_JETSTREAM_OFF = (10039, 10076)
+_NO_SPACE = 10047
+_NOT_NOW = 503
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    error: ApiError | None = None
+    config: dict[str, Any] = {}
+
+
+def _stream_config(klass: TrafficClass, replicas: int) -> dict[str, Any]:
+    return {
+        "name": subjects.stream(klass),
+        "description": f"Shoal: units of class {klass}",
+        "subjects": [subjects.stream_subjects(klass)],
+        "retention": "workqueue",
+        "storage": "file",
+        "discard": "new",
+        "discard_new_per_subject": True,
+        "max_msgs": _MAX_UNITS,
+        "max_msgs_per_subject": _MAX_UNITS_PER_MODEL,
+        "max_bytes": _MAX_BYTES[klass],
+        "duplicate_window": _DUPLICATES_S * _SECOND_NS,
+        "allow_msg_ttl": True,
+        "num_replicas": replicas,
+    }
+
+
+async def ensure_streams(connection: Connection, replicas: int = 1) -> None:
+    """Create the streams, or change the settings of those that are there.
+
+    Raises:
+        BrokerError: the broker refuses, with its reason.
+        Unavailable: JetStream does not answer, or not yet.
+    """
+    for klass in subjects.CLASSES:
+        await _ensure_stream(connection, _stream_config(klass, replicas))
+
+
+async def _ensure_stream(connection: Connection, config: dict[str, Any]) -> None:
+    name = config["name"]
+    now = await connection.api(f"STREAM.INFO.{name}", {}, _Answer)
+    if now.error is not None and now.error.err_code == _STREAM_NOT_FOUND:
+        made = await connection.api(f"STREAM.CREATE.{name}", config, _Answer)
+        if made.error is None or made.error.err_code != _STREAM_EXISTS:
+            _check(made, f"create the stream {name}")
+            return
+    else:
+        _check(now, f"look up the stream {name}")
+        if _agrees(config, now.config):
+            return
+    # Another process made it meanwhile, or it is of another version. Keep its replicas: whoever
+    # runs the broker may have scaled them.
+    kept = {"num_replicas": now.config.get("num_replicas", config["num_replicas"])}
+    changed = await connection.api(
+        f"STREAM.UPDATE.{name}", {**now.config, **config, **kept}, _Answer
+    )
+    _check(changed, f"change the stream {name}")
+
+
+def _agrees(wanted: dict[str, Any], present: dict[str, Any]) -> bool:
+    return all(present.get(key) == value for key, value in wanted.items() if key != "num_replicas")
+
+
+async def ensure_consumer(
+    connection: Connection, klass: TrafficClass, pool: str, model: str, ack_wait_s: float
+) -> None:
+    """Create the durable pull consumer of one (pool, model), or change its settings.
+
+    Raises:
+        BrokerError: the broker refuses, with its reason.
+        Unavailable: JetStream does not answer, or not yet.
+    """
+    stream, name = subjects.stream(klass), subjects.consumer(pool, model)
+    subject = subjects.work_subject(klass, pool, model)
+    config = {
+        "durable_name": name,
+        "filter_subject": subject,
+        "deliver_policy": "all",
+        "ack_policy": "explicit",
+        "ack_wait": int(ack_wait_s * _SECOND_NS),
+        # Units are never dropped for having been delivered often: strikes judge poison.
+        "max_deliver": -1,
+        # Unlimited. A unit given back with a delay, or held while its model loads, keeps its slot:
+        # any limit would let a cold worker's units keep all others from a warm one.
+        "max_ack_pending": -1,
+        "max_waiting": _MAX_WAITING,
+    }
+    made = await connection.api(
+        f"CONSUMER.CREATE.{stream}.{name}.{subject}",
+        {"stream_name": stream, "config": config},
+        _Answer,
+    )
+    _check(made, f"create the consumer {name} on {stream}")
+
+
+def _check(answer: _Answer, what: str) -> None:
+    error = answer.error
+    if error is None:
+        return
+    if error.err_code in _JETSTREAM_OFF:
+        raise BrokerError(
+            f"cannot {what}: JetStream is off; start nats-server with JetStream (-js)"
+        )
+    if error.err_code == _NO_SPACE:
+        raise BrokerError(
+            f"cannot {what}: {error.description}; give the broker's JetStream "
+            f"max_file_store at least {STORE_BYTES >> 30} GiB"
+        )
+    if error.code == _NOT_NOW:
+        raise Unavailable(f"cannot {what} yet: {error.description}", retry_after_s=1.0)
+    raise BrokerError(f"cannot {what}: {error.description} (JetStream error {error.err_code})")
