@@ -1,0 +1,135 @@
+"""The asynchronous client: sends with `httpx.AsyncClient`, several requests by tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+
+import httpx
+from numpy.typing import NDArray
+
+from shoal.client.api import Api, Model
+from shoal.client.encoding import DEFAULT_LIMITS, Limits, Texts
+from shoal.client.http import DEFAULT_URL, TIMED_OUT, Endpoint, answered
+from shoal.client.job import EncodeCall, EncodeJob, EncodeOptions, Report
+from shoal.client.progress import reporting
+from shoal.client.protocol import Answered, Exchange, Finished, Lost, Policy, Retry, Send
+from shoal.client.result import Encoded
+
+T = TypeVar("T")
+
+#: Checking so many takes about a millisecond; more are checked off the event loop.
+MANY_TEXTS = 1000
+
+
+class AsyncClient:
+    """A gateway, for asyncio. Arguments are those of `Client`; keep one for each event loop."""
+
+    def __init__(
+        self,
+        base_url: str = DEFAULT_URL,
+        api_key: str | None = None,
+        *,
+        timeout_s: float = 60.0,
+        retries: int = Retry().limit,
+        limits: Limits = DEFAULT_LIMITS,
+        http: httpx.AsyncClient | None = None,
+    ) -> None:
+        self._api = Api(Policy(timeout_s, Retry(retries)), limits)
+        self._endpoint = Endpoint(base_url, api_key)
+        self._own = http is None
+        self._http = http or httpx.AsyncClient()
+
+    async def encode(
+        self,
+        model: str,
+        texts: Texts,
+        *,
+        progress: bool | Report = False,
+        **options: Unpack[EncodeOptions],
+    ) -> NDArray[Any]:
+        """As `Client.encode`."""
+        with reporting(progress) as report:
+            return (await self._run(EncodeCall(model, texts, options, report))).vectors()
+
+    async def encode_detailed(
+        self,
+        model: str,
+        texts: Texts,
+        *,
+        progress: bool | Report = False,
+        **options: Unpack[EncodeOptions],
+    ) -> Encoded:
+        """As `Client.encode_detailed`."""
+        with reporting(progress) as report:
+            return (
+                await self._run(EncodeCall(model, texts, options, report, strict=False))
+            ).result()
+
+    async def models(self) -> list[Model]:
+        """All models the gateway serves."""
+        return (await self._perform(self._api.models())).data
+
+    async def model(self, name: str) -> Model:
+        """One model. Raises `UnknownModel` naming the nearest."""
+        return await self._perform(self._api.model(name))
+
+    async def health(self) -> bool:
+        """Whether the gateway process answers."""
+        return await self._perform(self._api.health())
+
+    async def ready(self) -> bool:
+        """Whether the gateway and what is behind it can answer requests now."""
+        return await self._perform(self._api.ready())
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._own:
+            await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def _run(self, call: EncodeCall) -> EncodeJob:
+        if isinstance(call.texts, str) or len(call.texts) < MANY_TEXTS:
+            job = self._api.encode(call)
+        else:
+            job = await asyncio.to_thread(self._api.encode, call)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(job.in_flight):
+                    tasks.create_task(self._drain(job))
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from None
+        return job
+
+    async def _drain(self, job: EncodeJob) -> None:
+        while (exchange := job.next()) is not None:
+            job.settle(await self._perform(exchange))
+
+    async def _perform(self, exchange: Exchange[T]) -> T:
+        step: Send | Finished[T] = exchange.begin(time.monotonic())
+        while isinstance(step, Send):
+            await asyncio.sleep(step.wait_s)
+            step = exchange.handle(await self._send(step), time.monotonic())
+        return step.value
+
+    async def _send(self, send: Send) -> Answered | Lost:
+        try:
+            async with asyncio.timeout(send.timeout_s):
+                response = await self._http.send(self._endpoint.request(self._http, send))
+        except TimeoutError:
+            return TIMED_OUT
+        except httpx.RequestError as error:
+            return self._endpoint.lost(error)
+        return answered(response, response.content)

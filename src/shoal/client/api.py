@@ -1,0 +1,104 @@
+"""What can be asked of a gateway: turns every call into exchanges, for a shell to perform.
+
+With `job` all that both clients share; only sending and sleeping is theirs.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from shoal.client.encoding import Limits
+from shoal.client.job import EncodeCall, EncodeJob
+from shoal.client.protocol import Answered, Exchange, Policy, Request
+from shoal.errors import ProtocolError, ShoalError
+
+T = TypeVar("T")
+
+
+class Model(msgspec.Struct, frozen=True):
+    """A model that the gateway serves."""
+
+    id: str
+    created: int = 0
+    owned_by: str = ""
+
+
+class ModelList(msgspec.Struct, frozen=True):
+    """The answer of ``GET /v1/models``."""
+
+    data: list[Model]
+
+
+class Get(Generic[T]):
+    """Asks for a JSON document of a known type."""
+
+    def __init__(self, path: str, type_: type[T]) -> None:
+        self._path = path
+        self._decoder = msgspec.json.Decoder(type_)
+        self._value: T
+
+    def request(self) -> Request:
+        return Request("GET", self._path, headers={"accept": "application/json"})
+
+    def read(self, answer: Answered) -> None:
+        try:
+            self._value = self._decoder.decode(answer.body)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise ProtocolError(f"the answer to GET {self._path} is malformed: {error}") from None
+
+    def result(self) -> T:
+        return self._value
+
+    def give_up(self, error: ShoalError) -> T:
+        raise error
+
+
+class Probe:
+    """Asks a health route: a 2xx is yes, and so long as it may yet change, all else is no."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def request(self) -> Request:
+        return Request("GET", self._path)
+
+    def read(self, answer: Answered) -> None:
+        pass
+
+    def result(self) -> bool:
+        return True
+
+    def give_up(self, error: ShoalError) -> bool:
+        if error.retryable:
+            return False
+        raise error
+
+
+class Api:
+    """Makes the exchanges of every call, all under one policy."""
+
+    def __init__(self, policy: Policy, limits: Limits) -> None:
+        self._policy = policy
+        self._limits = limits
+
+    def encode(self, call: EncodeCall) -> EncodeJob:
+        return EncodeJob(call, self._policy, self._limits)
+
+    def models(self) -> Exchange[ModelList]:
+        return Exchange(Get("/v1/models", ModelList), self._policy)
+
+    def model(self, name: str) -> Exchange[Model]:
+        return Exchange(Get(f"/v1/models/{quote(name, safe='/')}", Model), self._policy)
+
+    def ready(self) -> Exchange[bool]:
+        return self._probe("/readyz")
+
+    def health(self) -> Exchange[bool]:
+        return self._probe("/healthz")
+
+    def _probe(self, path: str) -> Exchange[bool]:
+        retry = msgspec.structs.replace(self._policy.retry, limit=0)
+        return Exchange(Probe(path), msgspec.structs.replace(self._policy, retry=retry))

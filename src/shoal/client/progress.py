@@ -1,0 +1,26 @@
+"""What reports the progress of a large input: nothing, the caller's function, or a bar."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from shoal.client.job import Report
+
+
+@contextmanager
+def reporting(progress: bool | Report) -> Iterator[Report]:
+    """The function to call with (texts answered, texts in all); a bar goes to stderr."""
+    if callable(progress):
+        yield progress
+    elif not progress:
+        yield lambda done, total: None
+    else:
+        # Imported here: most programs that use the client never show a bar.
+        from rich.console import Console
+        from rich.progress import MofNCompleteColumn, Progress
+
+        columns = (*Progress.get_default_columns(), MofNCompleteColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task("encode", total=None)
+            yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,186 @@
+"""The blocking client: sends with `httpx.Client`, sleeps on an event, several requests by threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import closing
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+
+import httpx
+from numpy.typing import NDArray
+
+from shoal.client.api import Api, Model
+from shoal.client.encoding import DEFAULT_LIMITS, Limits, Texts
+from shoal.client.http import DEFAULT_URL, TIMED_OUT, Endpoint, answered
+from shoal.client.job import EncodeCall, EncodeJob, EncodeOptions, Report, Rows
+from shoal.client.progress import reporting
+from shoal.client.protocol import Answered, Exchange, Finished, Lost, Policy, Retry, Send
+from shoal.client.result import Encoded
+from shoal.errors import RequestCancelled
+
+T = TypeVar("T")
+
+
+class Client:
+    """A gateway, for blocking code. Thread-safe; keep one, so that connections are reused.
+
+    Args:
+        base_url: where the gateway is.
+        api_key: sent as ``Authorization: Bearer``.
+        timeout_s: most seconds that one request may take, its retries and waits included. A
+            large input is many requests, each with this budget.
+        retries: most resends of one request; 0 for none.
+        limits: size and number of the requests a large input is cut into.
+        http: an httpx client of your own, for proxies, certificates and the like; you close it.
+    """
+
+    def __init__(
+        self,
+        base_url: str = DEFAULT_URL,
+        api_key: str | None = None,
+        *,
+        timeout_s: float = 60.0,
+        retries: int = Retry().limit,
+        limits: Limits = DEFAULT_LIMITS,
+        http: httpx.Client | None = None,
+    ) -> None:
+        self._api = Api(Policy(timeout_s, Retry(retries)), limits)
+        self._endpoint = Endpoint(base_url, api_key)
+        self._own = http is None
+        self._http = http or httpx.Client()
+
+    def encode(
+        self,
+        model: str,
+        texts: Texts,
+        *,
+        progress: bool | Report = False,
+        **options: Unpack[EncodeOptions],
+    ) -> NDArray[Any]:
+        """Vectors of `texts` in their order: [n, dim], or [dim] for a single string.
+
+        Args:
+            model: name of a model the gateway serves.
+            texts: a string, strings, or lists of token ids.
+            progress: show a bar on stderr, or call a function with (answered, in all).
+            options: see `EncodeOptions`.
+
+        Raises:
+            ShoalError: the request or one of its texts failed; the class says why.
+        """
+        with reporting(progress) as report:
+            return self._run(EncodeCall(model, texts, options, report)).vectors()
+
+    def encode_detailed(
+        self,
+        model: str,
+        texts: Texts,
+        *,
+        progress: bool | Report = False,
+        **options: Unpack[EncodeOptions],
+    ) -> Encoded:
+        """As `encode`, with token counts, what was truncated, and errors text by text.
+
+        Raises:
+            ShoalError: a request failed as a whole.
+        """
+        with reporting(progress) as report:
+            return self._run(EncodeCall(model, texts, options, report, strict=False)).result()
+
+    def models(self) -> list[Model]:
+        """All models the gateway serves."""
+        return self._perform(self._api.models()).data
+
+    def model(self, name: str) -> Model:
+        """One model. Raises `UnknownModel` naming the nearest."""
+        return self._perform(self._api.model(name))
+
+    def health(self) -> bool:
+        """Whether the gateway process answers."""
+        return self._perform(self._api.health())
+
+    def ready(self) -> bool:
+        """Whether the gateway and what is behind it can answer requests now."""
+        return self._perform(self._api.ready())
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._own:
+            self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _run(self, call: EncodeCall) -> EncodeJob:
+        job = self._api.encode(call)
+        run = _Run(job)
+        if job.in_flight <= 1:
+            self._drain(run)
+            return job
+        pool = ThreadPoolExecutor(job.in_flight, "shoal-client")
+        try:
+            threads = [pool.submit(self._drain, run) for _ in range(job.in_flight)]
+            for thread in wait(threads, return_when=FIRST_EXCEPTION).done:
+                thread.result()
+        finally:
+            # On an error or Ctrl-C what is under way is left to end by itself, unheard.
+            run.stopped.set()
+            pool.shutdown(wait=False)
+        return job
+
+    def _drain(self, run: _Run) -> None:
+        while (exchange := run.next()) is not None:
+            run.settle(self._perform(exchange, run.stopped))
+
+    def _perform(self, exchange: Exchange[T], stopped: threading.Event | None = None) -> T:
+        stopped = stopped or threading.Event()
+        step: Send | Finished[T] = exchange.begin(time.monotonic())
+        while isinstance(step, Send):
+            if stopped.wait(step.wait_s):
+                raise RequestCancelled("another request of the same call failed")
+            step = exchange.handle(self._send(step), time.monotonic())
+        return step.value
+
+    def _send(self, send: Send) -> Answered | Lost:
+        deadline = time.monotonic() + send.timeout_s
+        body = bytearray()
+        try:
+            request = self._endpoint.request(self._http, send)
+            with closing(self._http.send(request, stream=True)) as response:
+                # httpx bounds each read; an answer that drips must be bounded as a whole.
+                for chunk in response.iter_bytes():
+                    body += chunk
+                    if time.monotonic() > deadline:
+                        return TIMED_OUT
+        except httpx.RequestError as error:
+            return self._endpoint.lost(error)
+        return answered(response, bytes(body))
+
+
+class _Run:
+    """A job that threads share; once `stopped`, nothing more is begun or settled."""
+
+    def __init__(self, job: EncodeJob) -> None:
+        self._job = job
+        self._lock = threading.Lock()
+        self.stopped = threading.Event()
+
+    def next(self) -> Exchange[Rows] | None:
+        with self._lock:
+            return None if self.stopped.is_set() else self._job.next()
+
+    def settle(self, rows: Rows) -> None:
+        with self._lock:
+            if not self.stopped.is_set():
+                self._job.settle(rows)
