@@ -1,0 +1,228 @@
+"""A card for a model that has none, from the files that Hugging Face libraries save.
+
+Whatever the files do not say plainly is an error or a note in the card: a wrong guess would
+give vectors that look right. Nothing of the model is run.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from shoal.catalog.card import Card, EncodeTask, Memory, Source, Tasks
+from shoal.catalog.check import is_hub_id, is_name, problems
+from shoal.catalog.families import Family, family_of, known_model_types
+from shoal.catalog.folder import Found, read_readme
+from shoal.catalog.resolve import Catalog
+from shoal.catalog.sentence_transformers import Pipeline, read_pipeline
+from shoal.catalog.sources.formats import check_tokenizer, check_weights, files_of
+from shoal.errors import CardError
+
+_NO_PIPELINE = Pipeline(path="", pooling="mean", normalize=True)
+_NO_PIPELINE_NOTE = (
+    "The model does not say how it pools; mean pooling and normalizing are assumed. "
+    "Write a card if it was trained otherwise."
+)
+
+
+class Config(msgspec.Struct, frozen=True):
+    """The keys of `config.json` that a card follows from."""
+
+    model_type: str | None = None
+    architectures: list[str] | None = None
+    hidden_size: int | None = None
+    max_position_embeddings: int | None = None
+    auto_map: dict[str, Any] | None = None
+
+
+class _TokenizerConfig(msgspec.Struct):
+    model_max_length: float | None = None
+
+
+def card_for(spec: str, catalog: Catalog, *, cache_dir: str | None, offline: bool) -> Card:
+    """The card that `spec` means: a name or alias, a model's folder, or ``org/name`` on the hub.
+
+    Raises:
+        UnknownModel: none of these.
+        CardError, SourceError: as `infer`.
+    """
+    if spec in catalog or not (is_path(spec) or is_hub_id(spec)):
+        return catalog.card(spec)
+    return infer(spec, cache_dir=cache_dir, offline=offline)
+
+
+def is_path(spec: str) -> bool:
+    """Whether `spec` is meant as a folder: it starts as a path does, or is one."""
+    return spec.startswith((".", "/", "~")) or Path(spec).is_dir()
+
+
+def infer(spec: str, *, cache_dir: str | None = None, offline: bool = False) -> Card:
+    """A card for a Hugging Face folder or, if `spec` is no path, a repository on the hub.
+
+    From the hub it fetches configuration and tokenizer, not the weights. The card pins the
+    commit that it was inferred from.
+
+    Raises:
+        CardError: the architecture or the pooling is one that Shoal does not compute.
+        SourceError: the files cannot be had, or weights or tokenizer are of no use.
+    """
+    if is_path(spec):
+        folder = Path(spec).expanduser().resolve()
+        return _card(_local(folder), _name_of(folder), Source(dir=str(folder)))
+    from shoal.catalog.sources import hub
+
+    snapshot = hub.look(spec, None, cache_dir, offline)
+    found = Found(snapshot.folder, snapshot.sizes, f"hub model '{spec}'")
+    return _card(found, spec, Source(hub=spec, revision=snapshot.commit))
+
+
+def _local(folder: Path) -> Found:
+    if not folder.is_dir():
+        raise CardError(f"{folder}: no such folder")
+    sizes = {name: (folder / name).stat().st_size for name in files_of(folder)}
+    return Found(folder, sizes, str(folder))
+
+
+def _name_of(folder: Path) -> str:
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.name).lstrip("-._")[:96]
+    if not is_name(name):
+        raise CardError(f"{folder}: its name cannot be a model's name; rename it or write a card")
+    return name
+
+
+def _card(found: Found, name: str, source: Source) -> Card:
+    pipeline = read_pipeline(found)
+    encoder = _encoder(found, (pipeline or _NO_PIPELINE).path)
+    config = encoder.read("config.json", Config)
+    if config is None:
+        hint = (
+            " (it looks like a folder of cards: pass it with --catalog)"
+            if _has_cards(found)
+            else ""
+        )
+        raise CardError(
+            f"{found.where}: has no config.json, so it is not a Hugging Face model{hint}"
+        )
+    family = _family(config, found, trained_to_encode=pipeline is not None)
+    pipeline = pipeline or _NO_PIPELINE
+    check_weights(set(encoder.sizes), encoder.where)
+    check_tokenizer(set(encoder.sizes), "tokenizer.json", encoder.where)
+    _check_lowercase(encoder, pipeline)
+    readme = read_readme(found)
+    card = Card(
+        name=name,
+        description=None if pipeline is not _NO_PIPELINE else _NO_PIPELINE_NOTE,
+        source=_below(source, pipeline.path),
+        license=readme.license,
+        languages=readme.languages,
+        family=family.name,
+        tasks=Tasks(encode=_encode(config, pipeline, found)),
+        max_tokens=_max_tokens(encoder, config, family, pipeline),
+        memory=Memory(weights_mb=_weights_mb(encoder)),
+    )
+    for path, problem in problems(card):
+        raise CardError(f"{found.where}: inferred {'.'.join(path)}: {problem}")
+    return card
+
+
+def _encoder(found: Found, path: str) -> Found:
+    """The part of `found` below `path`, where older models keep the encoder."""
+    if not path:
+        return found
+    prefix = f"{path}/"
+    sizes = {n.removeprefix(prefix): s for n, s in found.sizes.items() if n.startswith(prefix)}
+    return Found(found.folder / path, sizes, f"{found.where}/{path}")
+
+
+def _below(source: Source, path: str) -> Source:
+    if not path:
+        return source
+    if source.dir is not None:
+        return Source(dir=f"{source.dir}/{path}")
+    return msgspec.structs.replace(source, path=path)
+
+
+def _has_cards(found: Found) -> bool:
+    return any(name.endswith((".yaml", ".yml")) for name in found.sizes)
+
+
+def _family(config: Config, found: Found, *, trained_to_encode: bool) -> Family:
+    if config.auto_map:
+        raise CardError(f"{found.where}: needs code from its own repository, which is never run")
+    family = family_of(config.model_type or "")
+    architectures = config.architectures or []
+    if family is None:
+        what = config.model_type or ", ".join(architectures) or "nothing"
+        known = ", ".join(known_model_types())
+        raise CardError(f"{found.where}: model_type '{what}' has no family here; known are {known}")
+    heads = [name for name in architectures if name not in family.encoders]
+    if heads and not trained_to_encode:
+        raise CardError(
+            f"{found.where}: is a {heads[0]}, trained for another task than encode; "
+            f"encoders are {', '.join(family.encoders)}"
+        )
+    return family
+
+
+def _encode(config: Config, pipeline: Pipeline, found: Found) -> EncodeTask:
+    width = config.hidden_size
+    if width is None:
+        raise CardError(f"{found.where}: config.json lacks hidden_size")
+    if pipeline.dim is not None and pipeline.dim != width:
+        raise CardError(
+            f"{found.where}: pooling expects vectors of {pipeline.dim}, the encoder gives {width}"
+        )
+    return EncodeTask(
+        dim=width,
+        pooling=pipeline.pooling,
+        normalize=pipeline.normalize,
+        prompts=pipeline.prompts,
+        default_prompt=pipeline.default_prompt,
+    )
+
+
+def _max_tokens(encoder: Found, config: Config, family: Family, pipeline: Pipeline) -> int:
+    limits = []
+    if config.max_position_embeddings is not None:
+        limits.append(config.max_position_embeddings - family.position_offset)
+    if pipeline.max_seq_length is not None:
+        limits.append(pipeline.max_seq_length)
+    else:
+        tokenizer = encoder.read("tokenizer_config.json", _TokenizerConfig)
+        if tokenizer is not None and tokenizer.model_max_length is not None:
+            limits.append(int(tokenizer.model_max_length))
+    if not limits:
+        raise CardError(
+            f"{encoder.where}: neither config.json (max_position_embeddings) nor "
+            "tokenizer_config.json (model_max_length) says how many tokens fit"
+        )
+    return min(limits)
+
+
+def _check_lowercase(encoder: Found, pipeline: Pipeline) -> None:
+    """`do_lower_case` lowers text before the tokenizer; Shoal leaves that to tokenizer.json."""
+    if not pipeline.lowercase:
+        return
+    tokenizer = encoder.read("tokenizer.json", dict[str, Any]) or {}
+    if not _lowers(tokenizer.get("normalizer")):
+        raise CardError(
+            f"{encoder.where}: do_lower_case is set but tokenizer.json does not lower text; "
+            "add a Lowercase normalizer to it"
+        )
+
+
+def _lowers(normalizer: Any) -> bool:
+    if not isinstance(normalizer, dict):
+        return False
+    parts = normalizer.get("normalizers")
+    if isinstance(parts, list):
+        return any(_lowers(part) for part in parts)
+    return normalizer.get("type") == "Lowercase" or normalizer.get("lowercase") is True
+
+
+def _weights_mb(encoder: Found) -> float:
+    sizes = [s for n, s in encoder.sizes.items() if n.endswith(".safetensors") and "/" not in n]
+    return round(sum(sizes) / 1e6, 1)

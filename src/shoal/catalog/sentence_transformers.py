@@ -1,0 +1,151 @@
+"""How a sentence-transformers model pools and normalizes, from the files it is saved as.
+
+Only pipelines that Shoal computes exactly pass: Transformer, Pooling (mean, first or last
+token), maybe Normalize. Everything else is refused by name rather than served wrongly.
+Source: the configuration that sentence-transformers 2 to 6 writes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from shoal.catalog.card import Pooling
+from shoal.catalog.folder import Found
+from shoal.errors import CardError
+
+_POOLINGS: dict[str, Pooling] = {"mean": "mean", "cls": "cls", "lasttoken": "last"}
+#: `pooling_mode_*` flags of the years before `pooling_mode`.
+_FLAGS = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+#: The transformer's own file is named after the class that wrote it, long ago.
+_TRANSFORMER_FILES = [
+    f"sentence_{kind}_config.json"
+    for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+]
+
+
+class Pipeline(msgspec.Struct, frozen=True):
+    """What follows the encoder, and how text goes in.
+
+    Attributes:
+        path: the encoder's folder inside the model; empty for the model's own folder.
+        dim: width that the pooling expects of the encoder.
+    """
+
+    path: str
+    pooling: Pooling
+    normalize: bool
+    dim: int | None = None
+    max_seq_length: int | None = None
+    lowercase: bool = False
+    prompts: dict[str, str] = {}
+    default_prompt: str | None = None
+
+
+class _Module(msgspec.Struct):
+    type: str
+    path: str = ""
+
+
+class _Transformer(msgspec.Struct):
+    max_seq_length: int | None = None
+    do_lower_case: bool = False
+    transformer_task: str = "feature-extraction"
+
+
+class _Model(msgspec.Struct):
+    model_type: str = "SentenceTransformer"
+    prompts: dict[str, str | None] | None = None
+    default_prompt_name: str | None = None
+
+
+def read_pipeline(found: Found) -> Pipeline | None:
+    """The pipeline of a sentence-transformers model; None for a plain Hugging Face model.
+
+    Raises:
+        CardError: the pipeline does something that Shoal does not compute.
+    """
+    modules = found.read("modules.json", list[_Module])
+    if modules is None:
+        return None
+    path, pooling_path, normalize = _stages(modules, found)
+    pooling, dim, include_prompt = _pooling(found, pooling_path)
+    transformer = _transformer(found, path)
+    model = found.read("config_sentence_transformers.json", _Model) or _Model()
+    if model.model_type != "SentenceTransformer":
+        raise CardError(f"{found.where}: is a {model.model_type}; only dense encoders are served")
+    prompts = {name: text for name, text in (model.prompts or {}).items() if text is not None}
+    if not include_prompt and any(prompts.values()):
+        raise CardError(
+            f"{found.where}: its pooling leaves the prompt's tokens out (include_prompt: false), "
+            "which is not supported"
+        )
+    return Pipeline(
+        path=path,
+        pooling=pooling,
+        normalize=normalize,
+        dim=dim,
+        max_seq_length=transformer.max_seq_length,
+        lowercase=transformer.do_lower_case,
+        prompts=prompts,
+        default_prompt=model.default_prompt_name,
+    )
+
+
+def _stages(modules: list[_Module], found: Found) -> tuple[str, str, bool]:
+    """Paths of transformer and pooling, and whether the vectors are normalized."""
+    kinds = [_kind(module, found) for module in modules]
+    if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
+        raise CardError(
+            f"{found.where}: modules.json has {' + '.join(kinds) or 'no modules'}; supported is "
+            "Transformer + Pooling, with or without Normalize after it"
+        )
+    return modules[0].path, modules[1].path, len(kinds) == 3
+
+
+def _kind(module: _Module, found: Found) -> str:
+    kind = module.type.rpartition(".")[2]
+    if not module.type.startswith("sentence_transformers."):
+        raise CardError(f"{found.where}: module '{module.type}' is code of its own, never run here")
+    return kind
+
+
+def _pooling(found: Found, path: str) -> tuple[Pooling, int | None, bool]:
+    """Pooling, the width it expects, and whether it counts the prompt's tokens."""
+    name = f"{path}/config.json"
+    config = found.read(name, dict[str, Any])
+    if config is None:
+        raise CardError(f"{found.where}: {name} is missing, so the pooling is unknown")
+    modes = config.get("pooling_mode") or [m for flag, m in _FLAGS.items() if config.get(flag)]
+    modes = [modes] if isinstance(modes, str) else modes or ["mean"]
+    if len(modes) != 1 or modes[0] not in _POOLINGS:
+        raise CardError(
+            f"{found.where}: {name} pools by {' + '.join(map(str, modes))}; "
+            f"supported is one of {', '.join(_POOLINGS)}"
+        )
+    dim = config.get("embedding_dimension", config.get("word_embedding_dimension"))
+    include_prompt = config.get("include_prompt", True) is not False
+    return _POOLINGS[modes[0]], dim if isinstance(dim, int) else None, include_prompt
+
+
+def _transformer(found: Found, path: str) -> _Transformer:
+    prefix = f"{path}/" if path else ""
+    for name in _TRANSFORMER_FILES:
+        config = found.read(prefix + name, _Transformer)
+        if config is None:
+            continue
+        if config.transformer_task != "feature-extraction":
+            raise CardError(
+                f"{found.where}: {name} asks for '{config.transformer_task}'; "
+                "only encoders (feature-extraction) are served"
+            )
+        return config
+    return _Transformer()
