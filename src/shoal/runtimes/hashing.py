@@ -70,7 +70,6 @@ def _mix(x: _U64) -> _U64:
 @functools.cache
 def _multipliers(dim: int, seed: int) -> NDArray[np.uint32]:
     """Odd, so that no two hashes share a product."""
-    places = np.arange(dim, dtype=np.uint64) + np.uint64(seed) * _GOLDEN
-    return (_mix((places + np.uint64(1)) * _GOLDEN) >> np.uint64(32)).astype(np.uint32) | np.uint32(
-        1
-    )
+    start = np.full(dim, seed, np.uint64) * _GOLDEN
+    spread = _mix(start + (np.arange(dim, dtype=np.uint64) + np.uint64(1)) * _M1)
+    return (spread >> np.uint64(32)).astype(np.uint32) | np.uint32(1)

@@ -44,7 +44,11 @@ def to_wire(array: NDArray[Any]) -> Array:
 
 
 def from_wire(array: Array) -> NDArray[Any]:
-    """Read-only numpy view of a message field. Raises `ProtocolError` if sizes disagree."""
+    """Read-only numpy view of a message field.
+
+    Raises:
+        ProtocolError: dtype unknown, size and shape disagree, or a shape numpy cannot hold.
+    """
     dtype = DTYPES.get(array.dtype)
     if dtype is None:
         raise ProtocolError(f"unknown array dtype {array.dtype!r}; known are {list(DTYPES)}")
@@ -58,4 +62,7 @@ def from_wire(array: Array) -> NDArray[Any]:
             f"array of shape {array.shape} and dtype {array.dtype} needs "
             f"{count * dtype.itemsize} bytes but {array.data.nbytes} came"
         )
-    return np.frombuffer(array.data, dtype=dtype).reshape(array.shape)
+    try:
+        return np.frombuffer(array.data.toreadonly(), dtype=dtype).reshape(array.shape)
+    except (ValueError, OverflowError) as error:
+        raise ProtocolError(f"array shape {array.shape}: {error}") from None

@@ -1,0 +1,154 @@
+"""Frames that never change: what today's encoder makes, and what runtimes elsewhere rely on.
+
+A changed golden file is a changed protocol. For a new message add an example here and run
+``python tests/wire/test_golden.py``, which writes missing files and touches no other.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from shoal.errors import ErrorInfo, InvalidItem
+from shoal.values import EncodeParams
+from shoal.wire import messages as m
+from shoal.wire.arrays import to_wire
+from shoal.wire.frames import HEADER_BYTES, frame_of
+
+GOLDEN = Path(__file__).parent / "golden"
+
+VECTORS = to_wire(np.array([[0.5, -1.0], [2.0, 0.25]], np.float32))
+
+EXAMPLES: dict[str, m.Message] = {
+    # queue: the message alone
+    "unit": m.Unit(
+        id="g1-7",
+        request="req-1",
+        model="org/name",
+        task="encode",
+        params=EncodeParams(("dense",), 256, "float16", True, False, "query"),
+        encoding="json",
+        items=[b'"hello"', b'"world"'],
+        budget_s=1.5,
+        reply_to="shoal.reply.g1",
+        klass="bulk",
+        tenant="acme",
+        adapter="legal",
+        version="3",
+        trace="00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+    ),
+    "reply": m.Reply(
+        unit="g1-7",
+        worker="w1",
+        ack="$JS.ACK.shoal-work.x",
+        tokens=[3, 0, 4],
+        truncated=[2],
+        errors={1: InvalidItem("not a string", param="items[1]").info},
+        outputs={"dense": VECTORS},
+        timings=m.Timings(0.001, 0.002, 0.003, 0.004, 3, 2),
+    ),
+    "reply-failed": m.Reply(
+        unit="g1-7",
+        worker="w1",
+        ack="$JS.ACK.shoal-work.x",
+        error=ErrorInfo("unavailable", "draining", 503, True, 1.0),
+    ),
+    "part": m.ReplyPart("g1-7", "w1", part=1, parts=3, data=b"\x00\x01\x02"),
+    "cancel": m.Cancel(["req-1", "req-2"]),
+    "worker-pulse": m.WorkerPulse(
+        worker="w1",
+        pool="default",
+        host="box",
+        lanes=["cpu"],
+        models={"org/name": m.ModelPulse("failed", 1, 1e-6, 1e-4, 0.5, "no such folder")},
+        units_held=4,
+        draining=True,
+        ready=True,
+    ),
+    "gateway-pulse": m.GatewayPulse("g1", "default", {"org/name": 2.5}),
+    # socket: with the 4-byte header
+    "hello": m.Hello(
+        "torch", "0.1.0", "cuda:0", m.Capabilities("ours", "tokens", ["bert"], True, False)
+    ),
+    "load": m.Load(
+        "org/name", "/models/x", "bert", {"dense": {"dim": 2}}, "float16", 256, {"base_s": 0.5}
+    ),
+    "loaded": m.Loaded("org/name", 91_000_000, 0.25),
+    "unload": m.Unload("org/name"),
+    "unloaded": m.Unloaded("org/name"),
+    "add-adapter": m.AddAdapter("org/name", "legal", "/adapters/legal"),
+    "remove-adapter": m.RemoveAdapter("org/name", "legal"),
+    "run-tokens": m.Run(
+        7,
+        "org/name",
+        ["dense"],
+        to_wire(np.array([101, 7592, 102, 101, 102], np.int32)),
+        to_wire(np.array([3, 2], np.int32)),
+        adapters=[None, "legal"],
+    ),
+    "run-texts": m.Run(8, "org/name", ["dense"], texts=["hello", "wörld"]),
+    "done": m.Done(
+        7, {"dense": VECTORS}, 0.004, 6, {1: ErrorInfo("model_output_invalid", "NaN in 'dense'")}
+    ),
+    "chunk": m.Chunk(7, 0, 1, b"tok"),
+    "failed": m.Failed("out_of_memory", "2 GB more needed", batch=7),
+    "cancel-batch": m.CancelBatch(7),
+    "ask-stats": m.AskStats(),
+    "stats": m.Stats({"org/name": 91_000_000}, 300_000_000, 12),
+    "bye": m.Bye("terminated"),
+}
+QUEUE = {"unit", "reply", "reply-failed", "part", "cancel", "worker-pulse", "gateway-pulse"}
+
+
+def encoded(name: str) -> bytes:
+    message = EXAMPLES[name]
+    return m.encode(message) if name in QUEUE else bytes(frame_of(message))
+
+
+def decoded(name: str, data: bytes) -> list[m.Message]:
+    """What each decoder that may meet this message makes of it."""
+    if name in QUEUE:
+        return [m.decode_queue(data)]
+    body = data[HEADER_BYTES:]
+    directions = [
+        decode
+        for decode, union in (
+            (m.decode_to_runtime, m.ToRuntime),
+            (m.decode_from_runtime, m.FromRuntime),
+        )
+        if type(EXAMPLES[name]) in get_args(union)
+    ]
+    return [decode(body) for decode in directions]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_todays_encoder_makes_the_golden_bytes(name: str) -> None:
+    golden = bytes.fromhex((GOLDEN / f"{name}.hex").read_text())
+    assert encoded(name) == golden
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_todays_decoder_reads_the_golden_bytes(name: str) -> None:
+    golden = bytes.fromhex((GOLDEN / f"{name}.hex").read_text())
+    for message in decoded(name, golden):
+        assert message == EXAMPLES[name]
+
+
+def test_every_message_has_an_example() -> None:
+    unions = (m.QueueMessage, m.ToRuntime, m.FromRuntime)
+    classes = {cls for union in unions for cls in get_args(union)}
+    assert {type(message) for message in EXAMPLES.values()} == classes
+
+
+def test_every_golden_file_has_an_example() -> None:
+    assert {path.stem for path in GOLDEN.glob("*.hex")} == set(EXAMPLES)
+
+
+if __name__ == "__main__":
+    for name in EXAMPLES:
+        path = GOLDEN / f"{name}.hex"
+        if not path.exists():
+            path.write_text(encoded(name).hex() + "\n")
