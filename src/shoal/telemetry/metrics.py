@@ -1,0 +1,229 @@
+"""Every Prometheus metric of Shoal, by process; the one place where names and buckets are decided.
+
+Shells call one method per happening, in the caller's words; nobody else touches the Prometheus
+client. A `model` label must be the name of a known model: labels made of what callers type would
+grow without bound. `render` takes milliseconds with hundreds of models: call it off the event loop.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
+
+from shoal.wire.messages import Timings
+
+M = TypeVar("M", Counter, Gauge, Histogram)
+
+# From an encode of one short text on a GPU to the longest deadline.
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 600)
+_ITEMS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+_TOKENS = (64, 256, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
+_FILL = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.25)
+_RELATIVE_ERROR = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 1, 2, 5)
+
+
+class _Labelled(dict[tuple[str, ...], M], Generic[M]):
+    """Label values -> the metric bound to them: the client's own `labels` costs five times more."""
+
+    def __init__(self, metric: M) -> None:
+        super().__init__()
+        self._metric: M = metric
+
+    def __missing__(self, values: tuple[str, ...]) -> M:
+        bound: M = self._metric.labels(*values)
+        self[values] = bound
+        return bound
+
+
+class Metrics:
+    """What both processes have; the base of the two classes below."""
+
+    def __init__(self, process: str) -> None:
+        self._process = process
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        self._broker_connected = self._gauge("broker_connected", "1 while connected to the broker.")
+        self._errors = _Labelled(self._counter("errors", "Errors by code.", "code"))
+
+    def broker_connected(self, connected: bool) -> None:
+        self._broker_connected.set(connected)
+
+    def error(self, code: str, count: int = 1) -> None:
+        """`code` of a `ShoalError`."""
+        self._errors[(code,)].inc(count)
+
+    def render(self) -> tuple[bytes, str]:
+        """(body, content type) of ``/metrics``."""
+        return generate_latest(self._registry), CONTENT_TYPE_LATEST
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"shoal_{self._process}_{name}", text, labels, registry=self._registry)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"shoal_{self._process}_{name}", text, labels, registry=self._registry)
+
+    def _histogram(
+        self, name: str, text: str, buckets: tuple[float, ...], *labels: str
+    ) -> Histogram:
+        full = f"shoal_{self._process}_{name}"
+        return Histogram(full, text, labels, registry=self._registry, buckets=buckets)
+
+
+class GatewayMetrics(Metrics):
+    """`shoal gateway`."""
+
+    def __init__(self) -> None:
+        super().__init__("gateway")
+        counter, gauge = self._counter, self._gauge
+        self._requests = _Labelled(
+            counter("requests", "Requests by route and HTTP status.", "route", "status")
+        )
+        self._seconds = _Labelled(
+            self._histogram("request_seconds", "From request to response.", _SECONDS, "route")
+        )
+        self._items = _Labelled(counter("items", "Items answered.", "model"))
+        self._tokens = _Labelled(counter("tokens", "Tokens answered.", "model"))
+        self._units = gauge("outstanding_units", "Units on the queue that nobody answered yet.")
+        self._outstanding = _Labelled(
+            gauge("outstanding_seconds", "Predicted seconds of work admitted, not done.", "model")
+        )
+        self._cancelled = counter("cancelled", "Requests whose caller went away.")
+        self._duplicates = counter("duplicate_replies", "Replies dropped: answered before.")
+
+    def request(self, route: str, status: int, seconds: float) -> None:
+        """A response was sent. `route` is the pattern (``/v1/encode/{model}``), not the path."""
+        self._requests[(route, str(status))].inc()
+        self._seconds[(route,)].observe(seconds)
+
+    def answered(self, model: str, items: int, tokens: int) -> None:
+        """A unit's reply arrived."""
+        self._items[(model,)].inc(items)
+        self._tokens[(model,)].inc(tokens)
+
+    def outstanding_units(self, units: int) -> None:
+        self._units.set(units)
+
+    def outstanding_seconds(self, model: str, seconds: float) -> None:
+        self._outstanding[(model,)].set(seconds)
+
+    def cancelled(self) -> None:
+        self._cancelled.inc()
+
+    def duplicate_reply(self) -> None:
+        self._duplicates.inc()
+
+
+class WorkerMetrics(Metrics):
+    """`shoal worker`."""
+
+    def __init__(self) -> None:
+        super().__init__("worker")
+        counter, gauge, histogram = self._counter, self._gauge, self._histogram
+        self._queue = _Labelled(
+            histogram("queue_seconds", "Published until delivered.", _SECONDS, "model")
+        )
+        self._prepare = _Labelled(
+            histogram("prepare_seconds", "Decoding and tokenizing a unit.", _SECONDS, "model")
+        )
+        self._wait = _Labelled(
+            histogram("wait_seconds", "A unit on the worker's shelf.", _SECONDS, "model")
+        )
+        self._compute = _Labelled(
+            histogram("compute_seconds", "A batch in the runtime.", _SECONDS, "model")
+        )
+        self._batch_items = _Labelled(
+            histogram("batch_items", "Items in a batch.", _ITEMS, "model")
+        )
+        self._batch_tokens = _Labelled(
+            histogram("batch_tokens", "Tokens in a batch, without padding.", _TOKENS, "model")
+        )
+        self._fill = _Labelled(
+            histogram("batch_fill_ratio", "Share of the batch's budget used.", _FILL, "model")
+        )
+        self._tokens = _Labelled(counter("tokens", "Tokens of items computed.", "model"))
+        self._computed = _Labelled(
+            counter("computed_tokens", "The same with padding: the difference is waste.", "model")
+        )
+        self._relative_error = _Labelled(
+            histogram(
+                "prediction_error_ratio",
+                "How far predicted batch seconds were off, as a share of the actual ones.",
+                _RELATIVE_ERROR,
+                "model",
+            )
+        )
+        self._units = _Labelled(counter("units", "Units by how they ended.", "model", "outcome"))
+        self._redelivered = counter("redeliveries", "Units that came a second time or later.")
+        self._dead = _Labelled(counter("dead_letters", "Units set aside as poison.", "model"))
+        self._held = gauge("units_held", "Units delivered and not yet answered or given back.")
+        self._pulls = _Labelled(counter("pulls", "Pulls by how they ended.", "outcome"))
+        self._resident = gauge("resident_models", "Models in memory, over all lanes.")
+        self._resident_bytes = _Labelled(
+            gauge("resident_bytes", "Memory that models take, as measured.", "lane")
+        )
+        self._loads = _Labelled(counter("loads", "Model loads by outcome.", "model", "outcome"))
+        self._load_seconds = _Labelled(
+            histogram("load_seconds", "Loading a model.", _SECONDS, "model")
+        )
+        self._evictions = _Labelled(counter("evictions", "Models evicted.", "model"))
+
+    def delivered(self, delivery: int) -> None:
+        """A unit came; `delivery` is 1 the first time."""
+        if delivery > 1:
+            self._redelivered.inc()
+
+    def unit(self, model: str, outcome: str, timings: Timings | None = None) -> None:
+        """A unit ended: ``answered``, ``failed``, ``returned``, ``expired``, ``cancelled``, …"""
+        self._units[(model, outcome)].inc()
+        if timings is not None:
+            self._queue[(model,)].observe(timings.queue_s)
+            self._prepare[(model,)].observe(timings.prepare_s)
+            self._wait[(model,)].observe(timings.wait_s)
+
+    def batch(self, model: str, items: int, tokens: int, computed_tokens: int, fill: float) -> None:
+        """A batch was computed; `fill` is predicted seconds over the budget of a batch."""
+        key = (model,)
+        self._batch_items[key].observe(items)
+        self._batch_tokens[key].observe(tokens)
+        self._fill[key].observe(fill)
+        self._tokens[key].inc(tokens)
+        self._computed[key].inc(computed_tokens)
+
+    def predicted(self, model: str, predicted_s: float, actual_s: float) -> None:
+        """What a batch was expected to take, and took."""
+        self._compute[(model,)].observe(actual_s)
+        if actual_s > 0:
+            self._relative_error[(model,)].observe(abs(predicted_s - actual_s) / actual_s)
+
+    def dead_letter(self, model: str) -> None:
+        self._dead[(model,)].inc()
+
+    def units_held(self, units: int) -> None:
+        self._held.set(units)
+
+    def pull(self, outcome: str) -> None:
+        """A pull ended, for one of the reasons in `shoal.broker.base.PullEnd`."""
+        self._pulls[(outcome,)].inc()
+
+    def resident_models(self, models: int) -> None:
+        self._resident.set(models)
+
+    def resident_bytes(self, lane: str, count: int) -> None:
+        self._resident_bytes[(lane,)].set(count)
+
+    def load(self, model: str, outcome: str, seconds: float) -> None:
+        """A load ended: ``loaded`` or ``failed``."""
+        self._loads[(model, outcome)].inc()
+        self._load_seconds[(model,)].observe(seconds)
+
+    def eviction(self, model: str) -> None:
+        self._evictions[(model,)].inc()
