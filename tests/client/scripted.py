@@ -1,0 +1,168 @@
+"""A gateway on a real socket that answers as a script says, else as a gateway should.
+
+The vector of the text ``"17"``, or of the token ids ``[17, …]``, is 17 in every value.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, MutableMapping
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+import numpy as np
+import uvicorn
+
+from tests.client.waiting import until
+
+DIM = 4
+MSGPACK = "application/msgpack"
+Asgi = MutableMapping[str, Any]
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A request as it came."""
+
+    path: str
+    headers: dict[str, str]
+    body: Any
+
+
+class Response(msgspec.Struct, frozen=True):
+    status: int
+    body: bytes
+    headers: dict[str, str] = {}
+
+
+#: Makes the response to a request; None breaks the connection off in the middle of one.
+Step = Callable[[Seen], Awaitable[Response | None]]
+
+
+class ScriptedGateway:
+    def __init__(self) -> None:
+        config = uvicorn.Config(
+            self._app,
+            port=0,
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            loop="asyncio",
+            interface="asgi3",
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run)
+        self.reset()
+
+    def reset(self) -> None:
+        self.script: deque[Step] = deque()
+        self.seen: list[Seen] = []
+        self.at_once = self.most_at_once = 0
+
+    @property
+    def url(self) -> str:
+        host, port = self._server.servers[0].sockets[0].getsockname()
+        return f"http://{host}:{port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        until(lambda: self._server.started)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._server.should_exit = True
+        self._server.force_exit = True
+        self._thread.join(10)
+
+    async def _app(
+        self,
+        scope: Asgi,
+        receive: Callable[[], Awaitable[Asgi]],
+        send: Callable[[Asgi], Awaitable[None]],
+    ) -> None:
+        seen = await _read(scope, receive)
+        self.seen.append(seen)
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        step = self.script.popleft() if self.script else answer
+        try:
+            await _write(await step(seen), send)
+        finally:
+            self.at_once -= 1
+
+
+async def _read(scope: Asgi, receive: Callable[[], Awaitable[Asgi]]) -> Seen:
+    body, more = b"", True
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    headers = {name.decode(): value.decode() for name, value in scope["headers"]}
+    return Seen(scope["path"], headers, msgspec.msgpack.decode(body) if body else None)
+
+
+async def _write(response: Response | None, send: Callable[[Asgi], Awaitable[None]]) -> None:
+    whole = response or Response(200, b"x" * 100, {"content-type": MSGPACK})
+    headers = {"content-length": str(len(whole.body)), **whole.headers}
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": whole.status, "headers": raw})
+    if response is None:
+        await send({"type": "http.response.body", "body": b"x" * 50, "more_body": True})
+        return  # uvicorn closes the connection of an app that returns too early
+    await send({"type": "http.response.body", "body": whole.body})
+
+
+async def answer(seen: Seen) -> Response:
+    params = seen.body["params"]
+    items = [
+        vector(item, params.get("dimensions", DIM), params["dtype"]) for item in seen.body["items"]
+    ]
+    return packed({"model": seen.path, "items": items, "usage": {"tokens": 2 * len(items)}})
+
+
+def vector(item: str | list[int], dim: int = DIM, dtype: str = "float32") -> dict[str, Any]:
+    value = item[0] if isinstance(item, list) else int(item)
+    data = np.full(dim, value, dtype).tobytes()
+    return {
+        "dense": {"dtype": dtype, "shape": [dim], "data": data},
+        "tokens": 2,
+        "truncated": False,
+    }
+
+
+def item_error(code: str, message: str, retryable: bool = False) -> dict[str, Any]:
+    error = {"code": code, "message": message, "retryable": retryable, "param": None}
+    return {"error": error}
+
+
+def packed(body: Any, status: int = 200, **headers: str) -> Response:
+    names = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Response(status, msgspec.msgpack.encode(body), {"content-type": MSGPACK, **names})
+
+
+def says(response: Response | None) -> Step:
+    """A step that ignores the request."""
+
+    async def step(seen: Seen) -> Response | None:
+        return response
+
+    return step
+
+
+def refuses(
+    status: int,
+    code: str,
+    message: str,
+    *,
+    retryable: bool = False,
+    param: str | None = None,
+    **headers: str,
+) -> Step:
+    error = {"code": code, "message": message, "retryable": retryable, "param": param}
+    return says(packed({"error": error}, status, **headers))
