@@ -8,38 +8,23 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from shoal.catalog.card import Card, EncodeTask, Memory, Source, Tasks
 from shoal.catalog.check import is_hub_id, is_name, problems
-from shoal.catalog.families import Family, family_of, known_model_types
+from shoal.catalog.encoder import Config, check_lowercase, family_in, max_tokens, weights_mb
 from shoal.catalog.folder import Found, read_readme
 from shoal.catalog.resolve import Catalog
 from shoal.catalog.sentence_transformers import Pipeline, read_pipeline
 from shoal.catalog.sources.formats import check_tokenizer, check_weights, files_of
-from shoal.errors import CardError
+from shoal.errors import CardError, UnknownModel
 
 _NO_PIPELINE = Pipeline(path="", pooling="mean", normalize=True)
 _NO_PIPELINE_NOTE = (
     "The model does not say how it pools; mean pooling and normalizing are assumed. "
     "Write a card if it was trained otherwise."
 )
-
-
-class Config(msgspec.Struct, frozen=True):
-    """The keys of `config.json` that a card follows from."""
-
-    model_type: str | None = None
-    architectures: list[str] | None = None
-    hidden_size: int | None = None
-    max_position_embeddings: int | None = None
-    auto_map: dict[str, Any] | None = None
-
-
-class _TokenizerConfig(msgspec.Struct):
-    model_max_length: float | None = None
 
 
 def card_for(spec: str, catalog: Catalog, *, cache_dir: str | None, offline: bool) -> Card:
@@ -49,8 +34,13 @@ def card_for(spec: str, catalog: Catalog, *, cache_dir: str | None, offline: boo
         UnknownModel: none of these.
         CardError, SourceError: as `infer`.
     """
-    if spec in catalog or not (is_path(spec) or is_hub_id(spec)):
+    if spec in catalog:
         return catalog.card(spec)
+    if not (is_path(spec) or is_hub_id(spec)):
+        raise UnknownModel(
+            f"{catalog.unknown(spec)}; give a name that `shoal models list` shows, "
+            "a model's folder (./my-model), or org/name on the hub"
+        )
     return infer(spec, cache_dir=cache_dir, offline=offline)
 
 
@@ -106,11 +96,11 @@ def _card(found: Found, name: str, source: Source) -> Card:
         raise CardError(
             f"{found.where}: has no config.json, so it is not a Hugging Face model{hint}"
         )
-    family = _family(config, found, trained_to_encode=pipeline is not None)
+    family = family_in(config, found, trained_to_encode=pipeline is not None)
     pipeline = pipeline or _NO_PIPELINE
     check_weights(set(encoder.sizes), encoder.where)
     check_tokenizer(set(encoder.sizes), "tokenizer.json", encoder.where)
-    _check_lowercase(encoder, pipeline)
+    check_lowercase(encoder, pipeline)
     readme = read_readme(found)
     card = Card(
         name=name,
@@ -120,8 +110,8 @@ def _card(found: Found, name: str, source: Source) -> Card:
         languages=readme.languages,
         family=family.name,
         tasks=Tasks(encode=_encode(config, pipeline, found)),
-        max_tokens=_max_tokens(encoder, config, family, pipeline),
-        memory=Memory(weights_mb=_weights_mb(encoder)),
+        max_tokens=max_tokens(encoder, config, family, pipeline),
+        memory=Memory(weights_mb=weights_mb(encoder)),
     )
     for path, problem in problems(card):
         raise CardError(f"{found.where}: inferred {'.'.join(path)}: {problem}")
@@ -149,24 +139,6 @@ def _has_cards(found: Found) -> bool:
     return any(name.endswith((".yaml", ".yml")) for name in found.sizes)
 
 
-def _family(config: Config, found: Found, *, trained_to_encode: bool) -> Family:
-    if config.auto_map:
-        raise CardError(f"{found.where}: needs code from its own repository, which is never run")
-    family = family_of(config.model_type or "")
-    architectures = config.architectures or []
-    if family is None:
-        what = config.model_type or ", ".join(architectures) or "nothing"
-        known = ", ".join(known_model_types())
-        raise CardError(f"{found.where}: model_type '{what}' has no family here; known are {known}")
-    heads = [name for name in architectures if name not in family.encoders]
-    if heads and not trained_to_encode:
-        raise CardError(
-            f"{found.where}: is a {heads[0]}, trained for another task than encode; "
-            f"encoders are {', '.join(family.encoders)}"
-        )
-    return family
-
-
 def _encode(config: Config, pipeline: Pipeline, found: Found) -> EncodeTask:
     width = config.hidden_size
     if width is None:
@@ -182,47 +154,3 @@ def _encode(config: Config, pipeline: Pipeline, found: Found) -> EncodeTask:
         prompts=pipeline.prompts,
         default_prompt=pipeline.default_prompt,
     )
-
-
-def _max_tokens(encoder: Found, config: Config, family: Family, pipeline: Pipeline) -> int:
-    limits = []
-    if config.max_position_embeddings is not None:
-        limits.append(config.max_position_embeddings - family.position_offset)
-    if pipeline.max_seq_length is not None:
-        limits.append(pipeline.max_seq_length)
-    else:
-        tokenizer = encoder.read("tokenizer_config.json", _TokenizerConfig)
-        if tokenizer is not None and tokenizer.model_max_length is not None:
-            limits.append(int(tokenizer.model_max_length))
-    if not limits:
-        raise CardError(
-            f"{encoder.where}: neither config.json (max_position_embeddings) nor "
-            "tokenizer_config.json (model_max_length) says how many tokens fit"
-        )
-    return min(limits)
-
-
-def _check_lowercase(encoder: Found, pipeline: Pipeline) -> None:
-    """`do_lower_case` lowers text before the tokenizer; Shoal leaves that to tokenizer.json."""
-    if not pipeline.lowercase:
-        return
-    tokenizer = encoder.read("tokenizer.json", dict[str, Any]) or {}
-    if not _lowers(tokenizer.get("normalizer")):
-        raise CardError(
-            f"{encoder.where}: do_lower_case is set but tokenizer.json does not lower text; "
-            "add a Lowercase normalizer to it"
-        )
-
-
-def _lowers(normalizer: Any) -> bool:
-    if not isinstance(normalizer, dict):
-        return False
-    parts = normalizer.get("normalizers")
-    if isinstance(parts, list):
-        return any(_lowers(part) for part in parts)
-    return normalizer.get("type") == "Lowercase" or normalizer.get("lowercase") is True
-
-
-def _weights_mb(encoder: Found) -> float:
-    sizes = [s for n, s in encoder.sizes.items() if n.endswith(".safetensors") and "/" not in n]
-    return round(sum(sizes) / 1e6, 1)

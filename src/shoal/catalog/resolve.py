@@ -39,9 +39,12 @@ class Catalog:
         """The card of this name or alias. Raises `UnknownModel` naming the nearest."""
         card = self._by_name.get(name)
         if card is None:
-            hint = nearest(name, self._by_name)
-            raise UnknownModel(f"no model is called '{name}'{hint}", param="model")
+            raise UnknownModel(self.unknown(name), param="model")
         return card
+
+    def unknown(self, name: str) -> str:
+        """What to tell whoever asked for a model that is not here."""
+        return f"no model is called '{name}'{nearest(name, self._by_name)}"
 
     def __contains__(self, name: str) -> bool:
         return name in self._by_name

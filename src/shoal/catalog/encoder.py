@@ -1,0 +1,99 @@
+"""What an encoder's own files say: its family, how long a text may be, how large it is.
+
+An encoder is a folder with `config.json`, safetensors and `tokenizer.json`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from shoal.catalog.families import Family, family_of, known_model_types
+from shoal.catalog.folder import Found
+from shoal.catalog.sentence_transformers import Pipeline
+from shoal.errors import CardError
+
+
+class Config(msgspec.Struct, frozen=True):
+    """The keys of `config.json` that a card follows from."""
+
+    model_type: str | None = None
+    architectures: list[str] | None = None
+    hidden_size: int | None = None
+    max_position_embeddings: int | None = None
+    auto_map: dict[str, Any] | None = None
+
+
+class _TokenizerConfig(msgspec.Struct):
+    model_max_length: float | None = None
+
+
+def family_in(config: Config, found: Found, *, trained_to_encode: bool) -> Family:
+    """The family of an encoder.
+
+    Raises:
+        CardError: unknown, needs code of its own, or (unless `trained_to_encode`, as a
+            sentence-transformers pipeline shows) made for another task.
+    """
+    if config.auto_map:
+        raise CardError(f"{found.where}: needs code from its own repository, which is never run")
+    family = family_of(config.model_type or "")
+    architectures = config.architectures or []
+    if family is None:
+        what = config.model_type or ", ".join(architectures) or "nothing"
+        known = ", ".join(known_model_types())
+        raise CardError(f"{found.where}: model_type '{what}' has no family here; known are {known}")
+    heads = [name for name in architectures if name not in family.encoders]
+    if heads and not trained_to_encode:
+        raise CardError(
+            f"{found.where}: is a {heads[0]}, trained for another task than encode; "
+            f"encoders are {', '.join(family.encoders)}"
+        )
+    return family
+
+
+def max_tokens(encoder: Found, config: Config, family: Family, pipeline: Pipeline) -> int:
+    """The longest text in tokens. Raises `CardError` if no file says so."""
+    limits = []
+    if config.max_position_embeddings is not None:
+        limits.append(config.max_position_embeddings - family.position_offset)
+    if pipeline.max_seq_length is not None:
+        limits.append(pipeline.max_seq_length)
+    else:
+        tokenizer = encoder.read("tokenizer_config.json", _TokenizerConfig)
+        if tokenizer is not None and tokenizer.model_max_length is not None:
+            limits.append(int(tokenizer.model_max_length))
+    if not limits:
+        raise CardError(
+            f"{encoder.where}: neither config.json (max_position_embeddings) nor "
+            "tokenizer_config.json (model_max_length) says how many tokens fit"
+        )
+    return min(limits)
+
+
+def check_lowercase(encoder: Found, pipeline: Pipeline) -> None:
+    """Raises `CardError` if `do_lower_case` is left to the caller, not done by tokenizer.json."""
+    if not pipeline.lowercase:
+        return
+    tokenizer = encoder.read("tokenizer.json", dict[str, Any]) or {}
+    if not _lowers(tokenizer.get("normalizer")):
+        raise CardError(
+            f"{encoder.where}: do_lower_case is set but tokenizer.json does not lower text; "
+            "add a Lowercase normalizer to it"
+        )
+
+
+def _lowers(normalizer: Any) -> bool:
+    if not isinstance(normalizer, dict):
+        return False
+    parts = normalizer.get("normalizers")
+    if isinstance(parts, list):
+        return any(_lowers(part) for part in parts)
+    return normalizer.get("type") == "Lowercase" or normalizer.get("lowercase") is True
+
+
+def weights_mb(encoder: Found) -> float:
+    """Size of its weights, in 10^6 bytes."""
+    sizes = [s for n, s in encoder.sizes.items() if n.endswith(".safetensors") and "/" not in n]
+    return round(sum(sizes) / 1e6, 1)

@@ -1,0 +1,187 @@
+"""`shoal models`: what the catalog holds, what a card says, and fetching files ahead of time.
+
+Decides only how these are shown; the catalog decides everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, get_type_hints
+
+import msgspec
+import typer
+
+from shoal.cli.context import Given
+from shoal.cli.flags import takes
+from shoal.settings import CommonSettings
+
+if TYPE_CHECKING:
+    from shoal.catalog.cache import Progress
+    from shoal.catalog.card import Card
+
+app = typer.Typer(no_args_is_help=True, help="List, show and fetch models.")
+
+_HINTS = get_type_hints(CommonSettings, include_extras=True)
+#: The settings that matter here, so that `--help` shows no others.
+CatalogFlags = msgspec.defstruct(
+    "CatalogFlags",
+    [
+        (field.name, _HINTS[field.name], msgspec.field(default=None))
+        for field in msgspec.structs.fields(CommonSettings)
+        if field.name in ("catalog", "cache_dir", "offline")
+    ],
+)
+
+Spec = Annotated[
+    str, typer.Argument(metavar="MODEL", help="Name or alias, a model's folder, or org/name.")
+]
+Specs = Annotated[
+    list[str], typer.Argument(metavar="MODEL…", help="Names, aliases, folders, or org/name.")
+]
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One line of `shoal models list`."""
+
+    name: str
+    aliases: list[str]
+    tasks: list[str]
+    family: str
+    dim: int | None
+    max_tokens: int
+    license: str | None
+    weights_mb: float | None
+    cached: bool
+
+
+@app.command("list")
+@takes(CatalogFlags)
+def list_models(
+    given: Given,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """Show every model of the catalog, and whether its files are on this machine."""
+    from shoal.catalog.resolve import Catalog
+
+    settings = given.load(CommonSettings)
+    cards = Catalog.load(settings.catalog).cards()
+    entries = [_entry(card, settings.cache_dir) for card in cards]
+    if as_json:
+        typer.echo(msgspec.json.format(msgspec.json.encode(entries)).decode())
+    else:
+        _show_table(entries)
+
+
+@app.command()
+@takes(CatalogFlags)
+def show(given: Given, spec: Spec) -> None:
+    """Print a model's card as YAML.
+
+    For a folder or a hub id without a card, the card inferred from its files: save it, change
+    it, and give the file to --catalog.
+
+      shoal models show all-MiniLM-L6-v2
+      shoal models show ./my-model > my-model.yaml
+    """
+    from shoal.catalog.parse import to_yaml
+
+    settings = given.load(CommonSettings)
+    card, inferred = _resolve(spec, settings)
+    if inferred:
+        typer.echo(f"# No card has this name; this one is inferred from the files of {spec}.")
+    typer.echo(to_yaml(card), nl=False)
+
+
+@app.command()
+@takes(CatalogFlags)
+def pull(given: Given, specs: Specs) -> None:
+    """Fetch models' files into the cache and print the folder of each.
+
+    shoal models pull all-MiniLM-L6-v2
+    shoal models pull BAAI/bge-small-en-v1.5
+    """
+    from shoal.catalog.fetch import fetch
+
+    settings = given.load(CommonSettings)
+    cards = [_resolve(spec, settings)[0] for spec in specs]
+    for card in cards:
+        with _progress() as progress:
+            folder = fetch(
+                card, cache_dir=settings.cache_dir, offline=settings.offline, progress=progress
+            )
+        typer.echo(f"{card.name}: licence {card.license or 'not stated'}", err=True)
+        typer.echo(folder)
+
+
+def _resolve(spec: str, settings: CommonSettings) -> tuple[Card, bool]:
+    """The card, and whether it was inferred."""
+    from shoal.catalog.infer import card_for
+    from shoal.catalog.resolve import Catalog
+
+    catalog = Catalog.load(settings.catalog)
+    card = card_for(spec, catalog, cache_dir=settings.cache_dir, offline=settings.offline)
+    return card, spec not in catalog
+
+
+def _entry(card: Card, cache_dir: str | None) -> Entry:
+    from shoal.catalog.fetch import cached
+
+    return Entry(
+        name=card.name,
+        aliases=card.aliases,
+        tasks=card.tasks.names(),
+        family=card.family,
+        dim=card.tasks.encode.dim if card.tasks.encode else None,
+        max_tokens=card.max_tokens,
+        license=card.license,
+        weights_mb=card.memory.weights_mb,
+        cached=cached(card, cache_dir) is not None,
+    )
+
+
+def _show_table(entries: list[Entry]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table()
+    table.add_column("model", no_wrap=True)
+    for title in ("tasks", "family"):
+        table.add_column(title)
+    for title in ("dim", "max tokens", "MB"):
+        table.add_column(title, justify="right")
+    for title in ("licence", "here"):
+        table.add_column(title)
+    for entry in entries:
+        numbers = [str(entry.dim or "–"), str(entry.max_tokens), _megabytes(entry.weights_mb)]
+        texts = [entry.name, ", ".join(entry.tasks), entry.family]
+        last = [escape(entry.license or "not stated"), "yes" if entry.cached else "no"]
+        table.add_row(*texts, *numbers, *last)
+    Console().print(table)
+
+
+def _megabytes(size: float | None) -> str:
+    return "–" if size is None else f"{size:.0f}"
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    """A progress bar on stderr; nothing where stderr is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=None, visible=False)
+
+        def update(what: str, done: int, total: int | None) -> None:
+            bar.update(task, description=what, completed=done, total=total, visible=True)
+
+        yield update
