@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from shoal.cli.processes import MAX_QUICK_DEATHS, Backoff, Child, ProcessFailed, Spec
+from shoal.cli.processes import MAX_QUICK_DEATHS, Backoff, Child, Keeper, ProcessFailed
 
 
-def python(code: str, *args: str, drain_s: float = 5.0) -> Spec:
-    return Spec("child", [sys.executable, "-c", code, *args], dict(os.environ), drain_s)
+def python(
+    code: str, *args: str, drain_s: float = 5.0, report: Callable[[str], None] = print
+) -> Keeper:
+    child = Child([sys.executable, "-c", code, *args], dict(os.environ), drain_s)
+    return Keeper("child", child, report)
 
 
 async def until(condition: Callable[[], bool], within_s: float = 10.0) -> None:
@@ -57,9 +60,9 @@ def test_backoff_forgets_after_a_long_life() -> None:
 
 async def test_a_killed_child_starts_again() -> None:
     reports: list[str] = []
-    child = Child(python(SLEEP), reports.append)
+    child = python(SLEEP, report=reports.append)
+    await child.start()
     task = asyncio.create_task(child.run())
-    await until(lambda: child.pid is not None)
     first = child.pid
     assert first is not None
     os.kill(first, signal.SIGKILL)
@@ -71,7 +74,8 @@ async def test_a_killed_child_starts_again() -> None:
 
 
 async def test_a_wrong_setting_is_not_tried_again() -> None:
-    child = Child(python("raise SystemExit(2)"), print)
+    child = python("raise SystemExit(2)")
+    await child.start()
     with pytest.raises(ProcessFailed, match="refused its settings"):
         await child.run()
 
@@ -79,24 +83,43 @@ async def test_a_wrong_setting_is_not_tried_again() -> None:
 async def test_a_child_that_keeps_dying_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shoal.cli.processes.FIRST_DELAY_S", 0.001)
     reports: list[str] = []
+    child = python("raise SystemExit(7)", report=reports.append)
+    await child.start()
     with pytest.raises(ProcessFailed, match=r"died 5 times.*exited with code 7"):
-        await Child(python("raise SystemExit(7)"), reports.append).run()
+        await child.run()
     assert len(reports) == MAX_QUICK_DEATHS - 1
 
 
 async def test_one_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
-    reports: list[str] = []
-    child = Child(python(STUBBORN, str(tmp_path / "up"), drain_s=0.2), reports.append)
+    child = python(STUBBORN, str(tmp_path / "up"), drain_s=0.2)
+    await child.start()
     task = asyncio.create_task(child.run())
     await until((tmp_path / "up").exists)
     await child.stop()
     await task
-    assert reports == ["child did not end within 0.2 s; killed"]
+    assert await child.process.wait() == -signal.SIGKILL
+
+
+async def test_kill_takes_what_the_child_started(tmp_path: Path) -> None:
+    code = (
+        "import pathlib, subprocess, sys, time\n"
+        "inner = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        "pathlib.Path(sys.argv[1]).write_text(str(inner.pid))\n"
+        "time.sleep(60)"
+    )
+    child = python(code, str(tmp_path / "pid"))
+    await child.start()
+    task = asyncio.create_task(child.run())
+    await until(lambda: (tmp_path / "pid").exists() and bool((tmp_path / "pid").read_text()))
+    child.kill()
+    await task
+    await until(lambda: gone(int((tmp_path / "pid").read_text())))
 
 
 async def test_stop_while_waiting_to_start_again() -> None:
     reports: list[str] = []
-    child = Child(python("raise SystemExit(1)"), reports.append)
+    child = python("raise SystemExit(1)", report=reports.append)
+    await child.start()
     task = asyncio.create_task(child.run())
     await until(lambda: bool(reports))
     await child.stop()
@@ -110,14 +133,11 @@ async def test_children_die_with_a_killed_parent(tmp_path: Path) -> None:
             sys.executable,
             "-c",
             "import asyncio, os, pathlib, sys\n"
-            "from shoal.cli.processes import Child, Spec\n"
+            "from shoal.cli.processes import Child\n"
             "async def main():\n"
-            "    spec = Spec('c', [sys.executable, '-c', 'import time; time.sleep(60)'],"
-            " dict(os.environ))\n"
-            "    child = Child(spec, print)\n"
-            "    asyncio.create_task(child.run())\n"
-            "    while child.pid is None:\n"
-            "        await asyncio.sleep(0.01)\n"
+            "    command = [sys.executable, '-c', 'import time; time.sleep(60)']\n"
+            "    child = Child(command, dict(os.environ), 5)\n"
+            "    await child.start()\n"
             "    pathlib.Path(sys.argv[1]).write_text(str(child.pid))\n"
             "    await asyncio.sleep(60)\n"
             "asyncio.run(main())",

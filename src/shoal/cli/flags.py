@@ -26,12 +26,12 @@ def takes(*structs: type[msgspec.Struct]) -> Callable[[Callable[..., None]], Cal
     """Give a command a flag for every setting of `structs`.
 
     The command receives them as its first argument, a `Given`; its other parameters stay
-    ordinary typer ones.
+    ordinary typer ones and take the place of settings of the same name.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        settings = _parameters(structs)
         own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+        settings = _parameters(structs, without={parameter.name for parameter in own})
 
         def run(**values: Any) -> None:
             flags = {name: values.pop(name) for name in settings}
@@ -55,12 +55,15 @@ def _keyword_only(parameters: list[inspect.Parameter]) -> list[inspect.Parameter
     return [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
 
 
-def _parameters(structs: tuple[type[msgspec.Struct], ...]) -> dict[str, inspect.Parameter]:
+def _parameters(
+    structs: tuple[type[msgspec.Struct], ...], without: set[str]
+) -> dict[str, inspect.Parameter]:
     made: dict[str, inspect.Parameter] = {}
     for struct in structs:
         hints = get_type_hints(struct, include_extras=True)
         for field in msgspec.structs.fields(struct):
-            made.setdefault(field.name, _parameter(struct, field, hints[field.name]))
+            if field.name not in without:
+                made.setdefault(field.name, _parameter(struct, field, hints[field.name]))
     return made
 
 
@@ -96,8 +99,8 @@ def _metavar(base: Any) -> str | None:
 
 def _origin(field: msgspec.structs.FieldInfo) -> str:
     default = default_text(field)
-    shown = f"[{default}] " if default else ""
-    return f"{shown}({ENV_PREFIX}{field.name.upper()})"
+    # In parentheses: help pages take square brackets for markup.
+    return f"({ENV_PREFIX}{field.name.upper()}{', default ' + default if default else ''})"
 
 
 def default_text(field: msgspec.structs.FieldInfo) -> str:

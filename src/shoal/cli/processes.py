@@ -14,8 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-
-import msgspec
+from typing import Protocol
 
 from shoal.errors import ShoalError
 
@@ -26,11 +25,8 @@ FIRST_DELAY_S = 0.25
 MAX_DELAY_S = 10.0
 #: Exit code of a wrong setting: starting again cannot help.
 CONFIG_EXIT = 2
-#: After SIGKILL the kernel needs a moment, more on a machine that swaps.
-KILL_WAIT_S = 5.0
 
 _PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 class ProcessFailed(ShoalError):
@@ -39,13 +35,60 @@ class ProcessFailed(ShoalError):
     code = "process_failed"
 
 
-class Spec(msgspec.Struct, frozen=True):
-    """What to run. `drain_s`: how long it may take to end after SIGTERM."""
+class Process(Protocol):
+    """What can be kept alive. It leads a process group of its own, with whatever it starts."""
 
-    name: str
-    command: list[str]
-    env: dict[str, str]
-    drain_s: float = 5.0
+    @property
+    def pid(self) -> int | None: ...
+
+    async def start(self) -> None:
+        """Start it, the first time or again after an exit."""
+
+    async def wait(self) -> int:
+        """Wait for its exit; the code, or the negative number of the signal that ended it."""
+
+    async def stop(self) -> None:
+        """End it in good order, within a bounded time; harmless if it is not running."""
+
+
+class Child:
+    """A program with its environment. `drain_s`: how long it may take to end after SIGTERM."""
+
+    def __init__(self, command: list[str], env: dict[str, str], drain_s: float) -> None:
+        self._command = command
+        self._env = env
+        self._drain_s = drain_s
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process else None
+
+    async def start(self) -> None:
+        """Start it, to die with us whatever happens to us."""
+        self._process = await asyncio.create_subprocess_exec(
+            *self._command,
+            env=self._env,
+            stdin=asyncio.subprocess.DEVNULL,
+            # A group of its own: Ctrl-C in the terminal must reach only us, who stop in order.
+            process_group=0,
+            preexec_fn=_die_with(os.getpid()),
+        )
+
+    async def wait(self) -> int:
+        """Wait for its exit."""
+        return await self._process.wait() if self._process else 0
+
+    async def stop(self) -> None:
+        """SIGTERM; when `drain_s` is over SIGKILL, to all it started too."""
+        if self._process is None or self._process.returncode is not None:
+            return
+        self._process.terminate()
+        try:
+            await asyncio.wait_for(self._process.wait(), self._drain_s)
+        except TimeoutError:
+            kill_group(self._process.pid)
+            await self._process.wait()
 
 
 class Backoff:
@@ -62,85 +105,82 @@ class Backoff:
         return float(min(MAX_DELAY_S, FIRST_DELAY_S * 2**self._quick))
 
 
-class Child:
-    """One process that is kept alive until `stop`."""
+class Keeper:
+    """Keeps one process alive until `stop`; `report` is told of each death in a sentence."""
 
-    def __init__(self, spec: Spec, report: Callable[[str], None]) -> None:
-        self.spec = spec
+    def __init__(self, name: str, process: Process, report: Callable[[str], None]) -> None:
+        self.name = name
+        self.process = process
         self._report = report
         self._stopping = asyncio.Event()
         self._ended = asyncio.Event()
-        self._process: asyncio.subprocess.Process | None = None
+        self._ended.set()
+        self._alive = False
+        self._started_at = 0.0
 
     @property
     def pid(self) -> int | None:
-        return self._process.pid if self._process and self._process.returncode is None else None
+        return self.process.pid if self._alive else None
+
+    async def start(self) -> None:
+        """Start it once; `run` then watches it. Raises what the process' start raises."""
+        await self.process.start()
+        self._alive, self._started_at = True, time.monotonic()
+        self._ended.clear()
 
     async def run(self) -> None:
-        """Start it, and again whenever it dies. Raises `ProcessFailed` when that is hopeless."""
+        """Start it again whenever it dies. Raises `ProcessFailed` when that is hopeless."""
         backoff = Backoff()
         try:
             while not self._stopping.is_set():
-                started = time.monotonic()
-                code = await self._run_once()
+                code = await self.process.wait()
+                self._alive = False
                 if not self._stopping.is_set():
-                    await self._pause(code, backoff.delay_after(time.monotonic() - started))
+                    lived_s = time.monotonic() - self._started_at
+                    await self._start_again(code, backoff.delay_after(lived_s))
         finally:
-            self._signal(signal.SIGKILL)
-            self._ended.set()
+            await self._end()
 
     async def stop(self) -> None:
-        """End it: SIGTERM, then SIGKILL when `drain_s` is over. `run` returns."""
+        """End it in good order; returns when it has ended."""
         self._stopping.set()
-        self._signal(signal.SIGTERM)
-        try:
-            await asyncio.wait_for(self._ended.wait(), self.spec.drain_s)
-        except TimeoutError:
-            self._report(f"{self.spec.name} did not end within {self.spec.drain_s:g} s; killed")
-            await self.kill()
+        if self._alive:
+            await self.process.stop()
+        await self._ended.wait()
 
-    async def kill(self) -> None:
+    def kill(self) -> None:
         """End it, and what it started, at once."""
         self._stopping.set()
-        self._signal(signal.SIGKILL)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._ended.wait(), KILL_WAIT_S)
+        if self.pid is not None:
+            kill_group(self.pid)
 
-    async def _run_once(self) -> int:
-        self._process = await asyncio.create_subprocess_exec(
-            *self.spec.command,
-            env=self.spec.env,
-            stdin=asyncio.subprocess.DEVNULL,
-            # A group of its own: Ctrl-C in the terminal must reach only us, who stop in order.
-            process_group=0,
-            preexec_fn=_die_with(os.getpid()),
-        )
-        if self._stopping.is_set():  # `stop` came while it was being started
-            self._signal(signal.SIGTERM)
-        return await self._process.wait()
-
-    async def _pause(self, code: int, delay_s: float | None) -> None:
+    async def _start_again(self, code: int, delay_s: float | None) -> None:
         how = _describe(code)
         if code == CONFIG_EXIT:
-            raise ProcessFailed(f"{self.spec.name} refused its settings; its error stands above")
+            raise ProcessFailed(f"{self.name} refused its settings; its error stands above")
         if delay_s is None:
             raise ProcessFailed(
-                f"{self.spec.name} died {MAX_QUICK_DEATHS} times, each within {QUICK_DEATH_S:g} s "
-                f"of its start; the last time it {how}. Its log stands above; "
+                f"{self.name} died {MAX_QUICK_DEATHS} times, each within {QUICK_DEATH_S:g} s of "
+                f"its start; the last time it {how}. Its log stands above; "
                 "`shoal doctor` may know more"
             )
-        self._report(f"{self.spec.name} {how}; starting it again in {delay_s:g} s")
+        self._report(f"{self.name} {how}; starting it again in {delay_s:g} s")
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), delay_s)
+        if not self._stopping.is_set():
+            await self.start()
 
-    def _signal(self, number: signal.Signals) -> None:
-        if self._process is None or self._process.returncode is not None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            if number == signal.SIGKILL:
-                os.killpg(self._process.pid, number)  # with whatever it started
-            else:
-                self._process.send_signal(number)
+    async def _end(self) -> None:
+        if self._alive:  # `stop` came while it was being started
+            await self.process.stop()
+            self._alive = False
+        self._ended.set()
+
+
+def kill_group(pid: int) -> None:
+    """SIGKILL to a process that leads its group, and to all of the group."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
 
 
 def _describe(code: int) -> str:
@@ -151,11 +191,12 @@ def _describe(code: int) -> str:
 
 def _die_with(parent: int) -> Callable[[], None] | None:
     """Code for the child: ask the kernel for SIGTERM when its parent dies (Linux only)."""
-    if _libc is None:
+    if sys.platform != "linux":
         return None
+    prctl = ctypes.CDLL(None).prctl  # looked up here: after fork as little as possible
 
     def ask() -> None:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
         if os.getppid() != parent:  # it died between fork and prctl
             os._exit(1)
 

@@ -16,7 +16,7 @@ def gateway(given: Given) -> None:
 
     Needs a broker; `shoal serve` runs one. Run as many gateways as you like:
 
-      shoal gateway --broker-url nats://10.0.0.5:4222 --host 0.0.0.0
+    shoal gateway --broker-url nats://10.0.0.5:4222 --host 0.0.0.0
     """
     from shoal.gateway.main import run
 
@@ -29,8 +29,8 @@ def worker(given: Given) -> None:
 
     One a machine is right: it gives every device a lane of its own.
 
-      shoal worker --broker-url nats://10.0.0.5:4222 --models all-MiniLM-L6-v2
-      shoal worker --lanes cuda:0,cuda:1
+    shoal worker --broker-url nats://10.0.0.5:4222 --models all-MiniLM-L6-v2
+    shoal worker --lanes cuda:0,cuda:1
     """
     from shoal.worker.main import run
 

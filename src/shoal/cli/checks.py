@@ -1,0 +1,188 @@
+"""What can be wrong with this machine or its settings: one function a matter, each a `Finding`.
+
+Each tells what was seen and, unless all is well, what to do. torch is asked in a process of its
+own: this one must stay light.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from shoal.cli.context import read_running
+from shoal.errors import ShoalError
+from shoal.settings import GatewaySettings
+
+Verdict = Literal["ok", "warn", "fail"]
+
+MB = 1024 * 1024
+#: Room for a few small models; below the second one a download will not fit.
+LOW_DISK_MB, NO_DISK_MB = 2048, 256
+#: torch alone takes about 300 MB in a process.
+LOW_MEMORY_MB, NO_MEMORY_MB = 2048, 512
+TORCH_IMPORT_S = 120
+
+_ASK_TORCH = """
+import json, torch
+gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+print(json.dumps({"version": torch.__version__, "threads": torch.get_num_threads(), "gpus": gpus}))
+"""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What one check saw. `todo` says what to do about it."""
+
+    check: str
+    verdict: Verdict
+    seen: str
+    todo: str = ""
+
+
+def python() -> Finding:
+    """The interpreter; an older one could not have imported this."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    where = f"{platform.system()} {platform.machine()}, {cores} cores for this process"
+    return Finding("python", "ok", f"{platform.python_version()}, {where}")
+
+
+def torch() -> Finding:
+    """That torch is there, that it imports, and the devices it sees."""
+    try:
+        metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        return Finding("torch", "fail", "not installed", "pip install 'shoal[torch]'")
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _ASK_TORCH],
+            capture_output=True,
+            text=True,
+            timeout=TORCH_IMPORT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Finding("torch", "fail", f"import took over {TORCH_IMPORT_S} s", "look at the disk")
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["it died without a word"])[-1]
+        return Finding("torch", "fail", f"import failed: {last}", "install torch anew")
+    told = json.loads(done.stdout.splitlines()[-1])
+    devices = ", ".join(told["gpus"]) or "cpu only"
+    return Finding("torch", "ok", f"{told['version']}, {devices}, {told['threads']} threads")
+
+
+def tokenizers() -> Finding:
+    """The library that the worker cuts texts into tokens with."""
+    try:
+        return Finding("tokenizers", "ok", metadata.version("tokenizers"))
+    except metadata.PackageNotFoundError:
+        return Finding("tokenizers", "fail", "not installed", "pip install shoal anew")
+
+
+def catalog(settings: GatewaySettings) -> Finding:
+    """That every card parses."""
+    from shoal.catalog.resolve import Catalog
+
+    try:
+        cards = Catalog.load(settings.catalog).cards()
+    except ShoalError as error:
+        return Finding("catalog", "fail", error.message, "correct the card, or leave it out")
+    return Finding("catalog", "ok", f"{len(cards)} models")
+
+
+def models(settings: GatewaySettings) -> Finding:
+    """Which models' files are here already."""
+    from shoal.catalog.fetch import cached
+    from shoal.catalog.resolve import Catalog
+
+    try:
+        cards = Catalog.load(settings.catalog).cards()
+    except ShoalError:
+        return Finding("models", "warn", "not looked at", "correct the catalog first")
+    missing = [card.name for card in cards if cached(card, settings.cache_dir) is None]
+    seen = f"{len(cards) - len(missing)} of {len(cards)} have their files here"
+    if not missing:
+        return Finding("models", "ok", seen)
+    when = "none will be fetched while offline is set" if settings.offline else "fetched when used"
+    return Finding("models", "warn", seen, f"{when}; to fetch now: shoal models pull {missing[0]}")
+
+
+def port(settings: GatewaySettings) -> Finding:
+    """That the gateway can listen where it is told to."""
+    where = f"{settings.host}:{settings.port}"
+    try:
+        family, kind, *_, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM
+        )[0]
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        for running in read_running():
+            if running.url.endswith(f":{settings.port}"):
+                return Finding("port", "ok", f"{where}: held by shoal serve, pid {running.pid}")
+        return Finding("port", "fail", f"{where}: {error.strerror}", "choose another: --port 0")
+    return Finding("port", "ok", f"{where} is free")
+
+
+def disk(name: str, folder: Path) -> Finding:
+    """Room and the right to write where files will go."""
+    standing = next(path for path in (folder, *folder.parents) if path.exists())
+    free_mb = shutil.disk_usage(standing).free // MB
+    seen = f"{free_mb:,} MB free in {folder}"
+    if not os.access(standing, os.W_OK):
+        return Finding(name, "fail", f"{standing} cannot be written", f"set {_SETTING[name]}")
+    if free_mb < NO_DISK_MB:
+        return Finding(name, "fail", seen, f"free some space, or set {_SETTING[name]}")
+    if free_mb < LOW_DISK_MB:
+        return Finding(name, "warn", seen, f"room for few models; or set {_SETTING[name]}")
+    return Finding(name, "ok", seen)
+
+
+_SETTING = {"cache": "--cache-dir", "store": "--store-dir"}
+
+
+def memory() -> Finding:
+    """Memory that a new process could get."""
+    free_mb = _available_bytes() // MB
+    seen = f"{free_mb:,} MB available"
+    if free_mb < NO_MEMORY_MB:
+        return Finding("memory", "fail", seen, "end other programs")
+    if free_mb < LOW_MEMORY_MB:
+        return Finding("memory", "warn", seen, "enough for one small model")
+    return Finding("memory", "ok", seen)
+
+
+def _available_bytes() -> int:
+    meminfo = Path("/proc/meminfo")
+    if not meminfo.exists():
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    fields = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
+    return min(int(fields["MemAvailable"].split()[0]) * 1024, _cgroup_room())
+
+
+def _cgroup_room() -> int:
+    """Bytes left under a container's limit (cgroup v2), or a very large number."""
+    folder = Path("/sys/fs/cgroup")
+    try:
+        limit = int((folder / "memory.max").read_text())
+        return limit - int((folder / "memory.current").read_text())
+    except (OSError, ValueError):  # no cgroup v2 here, or no limit ("max")
+        return 1 << 62
+
+
+def attempt(name: str, check: Callable[[], Finding]) -> Finding:
+    """Run a check; whatever it raises becomes a finding, so that the others still run."""
+    try:
+        return check()
+    except (ShoalError, OSError) as error:
+        return Finding(name, "fail", str(error), "see the message")

@@ -1,0 +1,78 @@
+"""`shoal doctor`: every check there is, one line each, and what to do about what is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from shoal.cli import checks
+from shoal.cli.checks import Finding
+from shoal.cli.context import Given, state_dir
+from shoal.cli.flags import takes
+from shoal.settings import GatewaySettings
+
+_MARK = {"ok": "[green]ok  [/]", "warn": "[yellow]warn[/]", "fail": "[red]fail[/]"}
+
+
+@takes(GatewaySettings)
+def doctor(
+    given: Given,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """Check broker, models, ports, torch, disk and memory, and say what to do.
+
+    Exit code 1 if something fails. Takes the flags and variables that you give `shoal serve`, so
+    that it checks what will be used.
+    """
+    settings = given.load(GatewaySettings)
+    findings = []
+    for name, check in _checks(settings):
+        findings.append(checks.attempt(name, check))
+        if not as_json:
+            _show(findings[-1])
+    if as_json:
+        typer.echo(msgspec.json.format(msgspec.json.encode(findings)).decode())
+    if any(finding.verdict == "fail" for finding in findings):
+        raise typer.Exit(1)
+
+
+def _checks(settings: GatewaySettings) -> list[tuple[str, Callable[[], Finding]]]:
+    from shoal.catalog import cache
+    from shoal.cli import broker_checks
+
+    store = Path(settings.store_dir).expanduser() if settings.store_dir else state_dir()
+    brokers: list[tuple[str, Callable[[], Finding]]] = (
+        [("broker", lambda: asyncio.run(broker_checks.reachable(settings)))]
+        if settings.broker_url
+        else [("broker", lambda: asyncio.run(broker_checks.starts(settings)))]
+    )
+    return [
+        ("python", checks.python),
+        *brokers,
+        ("torch", checks.torch),
+        ("tokenizers", checks.tokenizers),
+        ("catalog", partial(checks.catalog, settings)),
+        ("models", partial(checks.models, settings)),
+        ("port", partial(checks.port, settings)),
+        ("cache", partial(checks.disk, "cache", cache.root(settings.cache_dir))),
+        ("store", partial(checks.disk, "store", store)),
+        ("memory", checks.memory),
+    ]
+
+
+def _show(finding: Finding) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console(highlight=False)
+    console.print(
+        f"{_MARK[finding.verdict]} {finding.check:<11} {escape(finding.seen)}", soft_wrap=True
+    )
+    if finding.todo:
+        console.print(f"     {'':<11} → {escape(finding.todo)}", soft_wrap=True)

@@ -1,0 +1,80 @@
+"""Before anything is served: which cards are meant, and their files on this machine.
+
+A model without a card gets one inferred, which is shown and written where gateway and worker read
+it, so that all processes agree on what the model is.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from shoal.catalog.card import Card
+from shoal.catalog.fetch import cached, fetch
+from shoal.catalog.infer import card_for
+from shoal.catalog.parse import to_yaml
+from shoal.catalog.resolve import Catalog
+from shoal.settings import WorkerSettings
+from shoal.wire.subjects import token
+
+#: Between two lines about one download.
+TELL_EVERY_S = 1.0
+MB = 1024 * 1024
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """`names`: what clients call the models; `cards`: files of the cards that were inferred."""
+
+    names: list[str]
+    cards: list[str]
+
+
+def prepare(settings: WorkerSettings, folder: Path) -> Prepared:
+    """Resolve and fetch the models to serve; inferred cards go to `folder`. Blocks.
+
+    Raises:
+        UnknownModel, CardError, SourceError: saying which model and what to do.
+    """
+    catalog = Catalog.load(settings.catalog)
+    names, files = [], []
+    for spec in settings.models:
+        card = card_for(spec, catalog, cache_dir=settings.cache_dir, offline=settings.offline)
+        if spec not in catalog:
+            files.append(_write(card, spec, folder))
+            catalog = catalog.with_card(card)
+        _fetch(card, settings)
+        names.append(card.name)
+    return Prepared(names, files)
+
+
+def _write(card: Card, spec: str, folder: Path) -> str:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{token(card.name)}.yaml"
+    text = to_yaml(card)
+    path.write_text(text)
+    indented = "".join(f"  {line}\n" for line in text.splitlines())
+    _tell(f"{spec} has no card; this one was inferred from its files ({path}):\n{indented}")
+    return str(path)
+
+
+def _fetch(card: Card, settings: WorkerSettings) -> None:
+    if cached(card, settings.cache_dir) is not None:
+        return
+    told_at = 0.0
+
+    def tell(what: str, done: int, total: int | None) -> None:
+        nonlocal told_at
+        if time.monotonic() - told_at >= TELL_EVERY_S:
+            told_at = time.monotonic()
+            of = f" of {total // MB} MB" if total else ""
+            _tell(f"fetching {what}: {done // MB} MB{of}")
+
+    _tell(f"fetching {card.name} …")
+    fetch(card, cache_dir=settings.cache_dir, offline=settings.offline, progress=tell)
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

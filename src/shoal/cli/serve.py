@@ -1,0 +1,146 @@
+"""`shoal serve`: one machine's whole deployment, in the foreground.
+
+Finds the models' files first, then starts what a cluster runs, says when it is ready, and stops
+in good order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from shoal.cli.context import Given, state_dir
+from shoal.cli.flags import takes
+from shoal.errors import ConfigError
+from shoal.settings import GatewaySettings, ServeSettings, WorkerSettings
+
+if TYPE_CHECKING:
+    from shoal.cli.stack import Stack
+
+Models = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Catalog names, folders, or org/name of the Hugging Face hub. None: the whole catalog, "
+        "each model loaded when asked for.",
+        show_default=False,
+    ),
+]
+
+
+@takes(ServeSettings, GatewaySettings, WorkerSettings)
+def serve(given: Given, models: Models = None) -> None:
+    """Serve models on this machine: a broker, gateways and workers, all started here.
+
+    shoal serve all-MiniLM-L6-v2
+    shoal serve ./my-model                       a folder, without a card
+    shoal serve --gateways 2 --lanes cpu,cpu     the whole catalog, on two lanes
+    shoal serve --broker-url nats://host:4222    with a broker that runs elsewhere
+
+    Ctrl-C stops it in good order; a second one at once.
+    """
+    from shoal.telemetry import log
+
+    if models:
+        given = msgspec.structs.replace(given, flags={**given.flags, "models": models})
+    settings = given.load(ServeSettings)
+    log.configure(settings.log_level, settings.log_format)
+    gateway = given.load(GatewaySettings)
+    with reserved_port(gateway.host, gateway.port) as port, _home(gateway.port) as home:
+        asyncio.run(_serve(given, settings, port, home))
+
+
+async def _serve(given: Given, settings: ServeSettings, port: int, home: Path) -> None:
+    from shoal.cli.banner import announce
+    from shoal.cli.prepare import prepare
+    from shoal.cli.stack import Plan, Stack
+    from shoal.telemetry import log
+
+    gateway, worker = given.load(GatewaySettings), given.load(WorkerSettings)
+    models = await asyncio.to_thread(prepare, worker, home / "cards")
+    plan = Plan(
+        given=given,
+        serve=settings,
+        gateway=gateway,
+        worker=worker,
+        store_dir=settings.store_dir or str(home / "broker"),
+        port=port,
+        models=models.names,
+        catalog=[*settings.catalog, *models.cards],
+    )
+    logger = log.get(__name__)
+    stack = Stack(plan, lambda what: logger.event("process_died", level="warning", what=what))
+    _stop_on_signals(stack)
+    try:
+        await stack.start()
+        announcing = asyncio.create_task(announce(plan, stack.broker_url))
+        await stack.run()
+    finally:
+        announcing.cancel()
+        await stack.close()
+
+
+def _stop_on_signals(stack: Stack) -> None:
+    """The first SIGINT or SIGTERM stops in good order, the second at once."""
+    heard = 0
+
+    def on_signal() -> None:
+        nonlocal heard
+        heard += 1
+        if heard == 1:
+            print("\nstopping; once more to stop at once", file=sys.stderr, flush=True)
+            stack.stop()
+        else:
+            stack.kill()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal)
+
+
+@contextlib.contextmanager
+def reserved_port(host: str, port: int) -> Iterator[int]:
+    """Hold a port for as long as gateways may come and go on it; 0 picks a free one.
+
+    A socket that is bound and does not listen gets no connections.
+
+    Raises:
+        ConfigError: it is taken, or this machine has no such address.
+    """
+    try:
+        family, kind, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as alone:  # fails where anyone listens, sharing or not
+            alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            alone.bind(address)
+        holder = socket.socket(family, kind)
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        holder.bind(address)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen on {host}:{port}: {error.strerror}; choose another --port "
+            "(0 picks a free one) or --host"
+        ) from None
+    with holder:
+        yield int(holder.getsockname()[1])
+
+
+@contextlib.contextmanager
+def _home(port: int) -> Iterator[Path]:
+    """Where this deployment keeps streams and cards: by its port, which nobody else can have.
+
+    With port 0 nobody could find it again: it is removed at the end.
+    """
+    if port:
+        yield state_dir() / "serve" / str(port)
+    else:
+        with tempfile.TemporaryDirectory(prefix="shoal-") as folder:
+            yield Path(folder)

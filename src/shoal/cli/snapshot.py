@@ -1,0 +1,155 @@
+"""What a whole deployment looks like right now: pulses of its processes, and JetStream's numbers.
+
+Only listens and asks; any number of observers may run. Knows no way to show it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import msgspec
+
+from shoal.broker.connection import ApiError, Connection
+from shoal.errors import BrokerError, ProtocolError
+from shoal.values import TrafficClass
+from shoal.wire import subjects
+from shoal.wire.messages import GatewayPulse, WorkerPulse, decode_queue
+
+#: Every process pulses about once a second; this leaves room for one that is late.
+LISTEN_S = 1.5
+_STREAM_MISSING = 10059
+
+
+class Model(msgspec.Struct, frozen=True):
+    """What one worker says of one model."""
+
+    name: str
+    state: str
+    lanes: int
+    shelf_s: float
+    reason: str | None = None
+
+
+class Worker(msgspec.Struct, frozen=True):
+    """One worker, by its last pulse."""
+
+    id: str
+    pool: str
+    host: str
+    lanes: list[str]
+    units_held: int
+    ready: bool
+    draining: bool
+    models: list[Model]
+
+
+class Gateway(msgspec.Struct, frozen=True):
+    """One gateway; `outstanding_s`: predicted seconds of work it waits for, by model."""
+
+    id: str
+    pool: str
+    outstanding_s: dict[str, float]
+
+
+class Depth(msgspec.Struct, frozen=True):
+    """The queue of one model: units that `wait`, and units a worker `held` and has not settled."""
+
+    klass: TrafficClass
+    pool: str
+    model: str
+    waiting: int
+    held: int
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """Everything `shoal status` shows."""
+
+    broker_url: str
+    gateways: list[Gateway]
+    workers: list[Worker]
+    queues: list[Depth]
+
+
+class _Consumer(msgspec.Struct, frozen=True):
+    name: str
+    num_pending: int = 0
+    num_ack_pending: int = 0
+
+
+class _ConsumerList(msgspec.Struct, frozen=True):
+    consumers: list[_Consumer] | None = None
+    total: int = 0
+    error: ApiError | None = None
+
+
+async def take(connection: Connection, broker_url: str) -> Snapshot:
+    """Listen for a period, ask JetStream. Raises `Unavailable`, `BrokerError`."""
+    workers: dict[str, WorkerPulse] = {}
+    gateways: dict[str, GatewayPulse] = {}
+
+    def heard(data: bytes, *_: Any) -> None:
+        with contextlib.suppress(ProtocolError):  # of another version; the others still count
+            match decode_queue(data):
+                case WorkerPulse() as pulse:
+                    workers[pulse.worker] = pulse
+                case GatewayPulse() as pulse:
+                    gateways[pulse.gateway] = pulse
+
+    listening = [
+        connection.subscribe(f"{subject}.>", heard)
+        for subject in (subjects.WORKER_PULSES, subjects.GATEWAY_PULSES)
+    ]
+    queues = [depth for klass in subjects.CLASSES for depth in await _depths(connection, klass)]
+    await asyncio.sleep(LISTEN_S)
+    for subscription in listening:
+        connection.unsubscribe(subscription)
+    return Snapshot(
+        broker_url,
+        [_gateway(gateways[name]) for name in sorted(gateways)],
+        [_worker(workers[name]) for name in sorted(workers)],
+        sorted(queues, key=lambda depth: (depth.pool, depth.model, depth.klass)),
+    )
+
+
+def _gateway(pulse: GatewayPulse) -> Gateway:
+    return Gateway(pulse.gateway, pulse.pool, pulse.outstanding_s)
+
+
+def _worker(pulse: WorkerPulse) -> Worker:
+    models = [
+        Model(name, said.state, said.lanes, said.shelf_s, said.reason)
+        for name, said in sorted(pulse.models.items())
+    ]
+    return Worker(
+        id=pulse.worker,
+        pool=pulse.pool,
+        host=pulse.host,
+        lanes=pulse.lanes,
+        units_held=pulse.units_held,
+        ready=pulse.ready,
+        draining=pulse.draining,
+        models=models,
+    )
+
+
+async def _depths(connection: Connection, klass: TrafficClass) -> list[Depth]:
+    found: list[Depth] = []
+    while True:
+        subject = f"CONSUMER.LIST.{subjects.stream(klass)}"
+        page = await connection.api(subject, {"offset": len(found)}, _ConsumerList)
+        if page.error is not None and page.error.err_code != _STREAM_MISSING:
+            raise BrokerError(f"cannot list consumers: {page.error.description}")
+        found += [_depth(klass, consumer) for consumer in page.consumers or []]
+        if not page.consumers or len(found) >= page.total:
+            return found
+
+
+def _depth(klass: TrafficClass, consumer: _Consumer) -> Depth:
+    pool, _, model = consumer.name.partition("=")
+    try:
+        pool, model = subjects.name_of(pool), subjects.name_of(model)
+    except ProtocolError:  # somebody else's consumer on our stream: show it as it is
+        pool, model = "", consumer.name
+    return Depth(klass, pool, model, consumer.num_pending, consumer.num_ack_pending)

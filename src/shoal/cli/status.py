@@ -1,0 +1,113 @@
+"""`shoal status`: workers, lanes, resident models, queues and gateways, at this moment."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from shoal.cli.context import Given, read_running
+from shoal.cli.flags import takes
+from shoal.errors import ConfigError
+from shoal.settings import CommonSettings
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from shoal.cli.snapshot import Snapshot, Worker
+
+
+@takes(CommonSettings)
+def status(
+    given: Given,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """Show workers, lanes, resident models, queue depth and gateways.
+
+    Finds the `shoal serve` of this machine by itself; else say where the broker is:
+
+    shoal status --broker-url nats://10.0.0.5:4222
+    """
+    snapshot = asyncio.run(_take(given.load(CommonSettings)))
+    if as_json:
+        typer.echo(msgspec.json.format(msgspec.json.encode(snapshot)).decode())
+    else:
+        _show(snapshot)
+
+
+async def _take(settings: CommonSettings) -> Snapshot:
+    from shoal.broker.connection import Connection
+    from shoal.cli.snapshot import take
+
+    url = settings.broker_url or _local_broker()
+    settings = msgspec.structs.replace(settings, broker_url=url)
+    connection = await Connection.open(settings, "shoal-status")
+    try:
+        return await take(connection, url)
+    finally:
+        await connection.close()
+
+
+def _local_broker() -> str:
+    running = read_running()
+    if not running:
+        raise ConfigError(
+            "no `shoal serve` runs on this machine; start one, or give --broker-url nats://host:4222"
+        )
+    return running[0].broker_url
+
+
+def _show(snapshot: Snapshot) -> None:
+    from rich.console import Console
+
+    console = Console()
+    console.print(_workers_table(snapshot))
+    console.print(_queues_table(snapshot))
+    console.print(_gateways_table(snapshot))
+
+
+def _workers_table(snapshot: Snapshot) -> Table:
+    from rich.table import Table
+
+    table = Table("worker", "pool", "lanes", "state", "units held", "model", "model's state")
+    table.title = f"{len(snapshot.workers)} workers"
+    for worker in snapshot.workers:
+        about = [worker.id, worker.pool, ", ".join(worker.lanes), _state(worker)]
+        first = [*about, str(worker.units_held)]
+        if not worker.models:
+            table.add_row(*first, "–", "")
+        for model in worker.models:
+            state = f"{model.state}: {model.reason}" if model.reason else model.state
+            table.add_row(*first, model.name, state)
+            first = [""] * len(first)
+    return table
+
+
+def _state(worker: Worker) -> str:
+    if worker.draining:
+        return "draining"
+    return "ready" if worker.ready else "not ready"
+
+
+def _queues_table(snapshot: Snapshot) -> Table:
+    from rich.table import Table
+
+    table = Table("model", "pool", "class", "waiting", "held by workers", title="Queue, in units")
+    for depth in snapshot.queues:
+        table.add_row(depth.model, depth.pool, depth.klass, str(depth.waiting), str(depth.held))
+    return table
+
+
+def _gateways_table(snapshot: Snapshot) -> Table:
+    from rich.table import Table
+
+    table = Table("gateway", "pool", "seconds of work outstanding")
+    table.title = f"{len(snapshot.gateways)} gateways"
+    for gateway in snapshot.gateways:
+        waiting = ", ".join(
+            f"{model} {s:.2f}" for model, s in sorted(gateway.outstanding_s.items())
+        )
+        table.add_row(gateway.id, gateway.pool, waiting or "none")
+    return table
