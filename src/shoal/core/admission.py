@@ -12,9 +12,28 @@ from collections import deque
 from collections.abc import Iterable
 from typing import assert_never
 
-import msgspec
-
-from shoal.errors import DeadlineExceeded, ModelLoadFailed, Overloaded, ShoalError
+from shoal.core.admission_events import (
+    Ack,
+    Announce,
+    Arrived,
+    Cancel,
+    ClientGone,
+    Complete,
+    DeadlinePassed,
+    Discard,
+    Event,
+    Fail,
+    Instruction,
+    Keep,
+    Publish,
+    PublishFailed,
+    PublishRefused,
+    Rate,
+    Rated,
+    Replied,
+    Resumed,
+)
+from shoal.errors import DeadlineExceeded, ModelLoadFailed, Overloaded, RequestCancelled, ShoalError
 
 #: Seconds for which a second answer is still told from one that was never asked for. Longer than
 #: any worker goes on resending.
@@ -25,150 +44,6 @@ SETTLED_MOST = 50_000
 LARGE_SHARE = 0.5
 #: Waiting work is never announced as nothing, whatever was predicted: a worker must see it.
 LEAST_OUTSTANDING_S = 1e-3
-
-
-class Rate(msgspec.Struct, frozen=True):
-    """How fast a model is answered, from the newest pulses of all workers.
-
-    Attributes:
-        lanes: lanes where the model is resident.
-        failed: why no worker can load the model; None while any can.
-    """
-
-    seconds_per_byte: float
-    seconds_per_item: float
-    lanes: int = 0
-    failed: str | None = None
-
-    def seconds(self, bytes_: int, items: int) -> float:
-        return bytes_ * self.seconds_per_byte + items * self.seconds_per_item
-
-
-class UnitSize(msgspec.Struct, frozen=True):
-    id: str
-    bytes: int
-    items: int
-
-
-# --- events -----------------------------------------------------------------------------------
-
-
-class Arrived(msgspec.Struct, frozen=True):
-    """A request wants in. `tenant` is whom it will share with."""
-
-    request: str
-    model: str
-    units: tuple[UnitSize, ...]
-    rate: Rate
-    tenant: str = ""
-
-
-class Replied(msgspec.Struct, frozen=True):
-    """A whole answer came. `ack` and `inbox`: where to settle it and who waits for that."""
-
-    unit: str
-    ack: str
-    inbox: str = ""
-
-
-class PublishRefused(msgspec.Struct, frozen=True):
-    """The broker said no to a unit, for good."""
-
-    unit: str
-    error: ShoalError
-
-
-class PublishFailed(msgspec.Struct, frozen=True):
-    """The broker was away; nobody knows whether the unit is on the queue."""
-
-    unit: str
-
-
-class Resumed(msgspec.Struct, frozen=True):
-    """The broker may take units again."""
-
-
-class Rated(msgspec.Struct, frozen=True):
-    """Workers changed what they say of a model."""
-
-    model: str
-    rate: Rate
-
-
-class ClientGone(msgspec.Struct, frozen=True):
-    request: str
-
-
-class DeadlinePassed(msgspec.Struct, frozen=True):
-    request: str
-
-
-Event = (
-    Replied
-    | Arrived
-    | PublishRefused
-    | PublishFailed
-    | Resumed
-    | Rated
-    | ClientGone
-    | DeadlinePassed
-)
-
-# --- instructions -----------------------------------------------------------------------------
-
-
-class Publish(msgspec.Struct, frozen=True):
-    """Put the unit on the queue, under its own id, so that a repeat is dropped there."""
-
-    unit: str
-
-
-class Keep(msgspec.Struct, frozen=True):
-    """Hold this answer for its request."""
-
-    unit: str
-
-
-class Discard(msgspec.Struct, frozen=True):
-    """Nobody wants this answer. `duplicate`: its unit was settled before."""
-
-    unit: str
-    duplicate: bool
-
-
-class Ack(msgspec.Struct, frozen=True):
-    """Settle the delivery with the broker, which confirms to `inbox`."""
-
-    ack: str
-    inbox: str
-
-
-class Complete(msgspec.Struct, frozen=True):
-    """All answers of the request are held."""
-
-    request: str
-
-
-class Fail(msgspec.Struct, frozen=True):
-    request: str
-    error: ShoalError
-
-
-class Cancel(msgspec.Struct, frozen=True):
-    """Tell the workers that nobody waits for the units on the queue."""
-
-    request: str
-
-
-class Announce(msgspec.Struct, frozen=True):
-    """Work now waits for a model that had none: say so at once, a worker may have to load it."""
-
-    model: str
-
-
-Instruction = Publish | Keep | Discard | Ack | Complete | Fail | Cancel | Announce
-
-# --- state ------------------------------------------------------------------------------------
 
 
 class _Request:
@@ -218,8 +93,9 @@ class Admission:
         return bool(self._unsent)
 
     @property
-    def requests(self) -> int:
-        return len(self._requests)
+    def units(self) -> int:
+        """Units that are not answered yet, on the queue or in the gateway."""
+        return len(self._request_of)
 
     def outstanding_s(self) -> dict[str, float]:
         """Predicted seconds that wait, by model; never zero for a model that has any."""
@@ -357,7 +233,10 @@ class Admission:
 
     def _gone(self, request_id: str, now: float) -> list[Instruction]:
         request = self._requests.get(request_id)
-        return [] if request is None else self._end(request, now)
+        if request is None:
+            return []
+        error = RequestCancelled("the client closed the connection")
+        return [Fail(request.id, error), *self._end(request, now)]
 
     def _expired(self, request_id: str, now: float) -> list[Instruction]:
         request = self._requests.get(request_id)

@@ -1,0 +1,152 @@
+"""What happens to requests in a gateway, and what `admission` asks to be done about it.
+
+Events are past tense, instructions imperative; this file decides nothing.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from shoal.errors import ShoalError
+
+
+class Rate(msgspec.Struct, frozen=True):
+    """How fast a model is answered, from the newest pulses of all workers.
+
+    Attributes:
+        lanes: lanes where the model is resident.
+        failed: why no worker can load the model; None while any can.
+    """
+
+    seconds_per_byte: float
+    seconds_per_item: float
+    lanes: int = 0
+    failed: str | None = None
+
+    def seconds(self, bytes_: int, items: int) -> float:
+        return bytes_ * self.seconds_per_byte + items * self.seconds_per_item
+
+
+class UnitSize(msgspec.Struct, frozen=True):
+    id: str
+    bytes: int
+    items: int
+
+
+# --- events -----------------------------------------------------------------------------------
+
+
+class Arrived(msgspec.Struct, frozen=True):
+    """A request wants in. `tenant` is whom it will share with."""
+
+    request: str
+    model: str
+    units: tuple[UnitSize, ...]
+    rate: Rate
+    tenant: str = ""
+
+
+class Replied(msgspec.Struct, frozen=True):
+    """A whole answer came. `ack` and `inbox`: where to settle it and who waits for that."""
+
+    unit: str
+    ack: str
+    inbox: str = ""
+
+
+class PublishRefused(msgspec.Struct, frozen=True):
+    """The broker said no to a unit, for good."""
+
+    unit: str
+    error: ShoalError
+
+
+class PublishFailed(msgspec.Struct, frozen=True):
+    """The broker was away; nobody knows whether the unit is on the queue."""
+
+    unit: str
+
+
+class Resumed(msgspec.Struct, frozen=True):
+    """The broker may take units again."""
+
+
+class Rated(msgspec.Struct, frozen=True):
+    """Workers changed what they say of a model."""
+
+    model: str
+    rate: Rate
+
+
+class ClientGone(msgspec.Struct, frozen=True):
+    request: str
+
+
+class DeadlinePassed(msgspec.Struct, frozen=True):
+    request: str
+
+
+Event = (
+    Replied
+    | Arrived
+    | PublishRefused
+    | PublishFailed
+    | Resumed
+    | Rated
+    | ClientGone
+    | DeadlinePassed
+)
+
+# --- instructions -----------------------------------------------------------------------------
+
+
+class Publish(msgspec.Struct, frozen=True):
+    """Put the unit on the queue, under its own id, so that a repeat is dropped there."""
+
+    unit: str
+
+
+class Keep(msgspec.Struct, frozen=True):
+    """Hold this answer for its request."""
+
+    unit: str
+
+
+class Discard(msgspec.Struct, frozen=True):
+    """Nobody wants this answer. `duplicate`: its unit was settled before."""
+
+    unit: str
+    duplicate: bool
+
+
+class Ack(msgspec.Struct, frozen=True):
+    """Settle the delivery with the broker, which confirms to `inbox`."""
+
+    ack: str
+    inbox: str
+
+
+class Complete(msgspec.Struct, frozen=True):
+    """All answers of the request are held."""
+
+    request: str
+
+
+class Fail(msgspec.Struct, frozen=True):
+    request: str
+    error: ShoalError
+
+
+class Cancel(msgspec.Struct, frozen=True):
+    """Tell the workers that nobody waits for the units on the queue."""
+
+    request: str
+
+
+class Announce(msgspec.Struct, frozen=True):
+    """Work now waits for a model that had none: say so at once, a worker may have to load it."""
+
+    model: str
+
+
+Instruction = Publish | Keep | Discard | Ack | Complete | Fail | Cancel | Announce

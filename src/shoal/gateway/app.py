@@ -1,0 +1,171 @@
+"""The ASGI application: one call in, one response out, with everything all routes share.
+
+Decides ids, errors, headers and what is logged and counted of a call. It must not know what any
+route does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable
+
+from shoal.errors import MethodNotAllowed, ShoalError, Unavailable
+from shoal.gateway.access import Access
+from shoal.gateway.envelope import Envelope, error_response, native
+from shoal.gateway.http import Header, Receive, Request, Response, Scope, Send
+from shoal.gateway.router import Route, Router
+from shoal.gateway.routes import routes
+from shoal.gateway.service import Gateway
+from shoal.settings import GatewaySettings
+from shoal.telemetry import log
+from shoal.telemetry.trace import begin, parse
+
+#: A caller's id is echoed and logged if it looks like one; a header value may hold anything else.
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._:@/+=-]{1,128}\Z")
+
+_log = log.get(__name__)
+
+Open = Callable[[], Awaitable[Gateway]]
+
+
+class App:
+    """Raw ASGI. The gateway opens at the server's startup and closes at its shutdown."""
+
+    def __init__(self, settings: GatewaySettings, open_: Open) -> None:
+        self._settings = settings
+        self._open = open_
+        self._access = Access(settings)
+        self._gateway: Gateway | None = None
+        self._router = Router([])
+        self._calls = 0
+        self.failure: ShoalError | None = None
+
+    @property
+    def gateway(self) -> Gateway:
+        """The open gateway; only between startup and shutdown."""
+        assert self._gateway is not None, "the app has not started"
+        return self._gateway
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One ASGI connection scope."""
+        match scope["type"]:
+            case "http":
+                await self._call(scope, receive, send)
+            case "lifespan":
+                await self._lifespan(receive, send)
+            case _:
+                await send({"type": "websocket.close", "code": 1000})
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            self._gateway = await self._open()
+        except ShoalError as error:
+            self.failure = error
+            await send({"type": "lifespan.startup.failed", "message": error.message})
+            return
+        self._router = Router(routes(self._gateway))
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self._gateway.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    # --- one call ---------------------------------------------------------------------------------
+
+    async def _call(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive, time.perf_counter())
+        self._identify(request)
+        route: Route | None = None
+        try:
+            route, rest = self._router.find(request.path)
+            response = await self._respond(route, rest, request)
+        except ShoalError as error:
+            response = self._error(error, route, request)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # the edge: a bug answers 500 and is logged, the process lives
+            _log.event("request_crashed", level="error", error=error, id=request.id)
+            failure = ShoalError(f"an internal error; the log has it under request id {request.id}")
+            response = self._error(failure, route, request)
+        seconds = time.perf_counter() - request.started
+        self._record(route, request, response, seconds)
+        await response.send(send, self._headers(request, seconds))
+
+    def _identify(self, request: Request) -> None:
+        self._calls += 1
+        request.key = f"{self.gateway.id}-{self._calls:x}"
+        given = request.text_header(b"x-request-id")
+        request.id = given if _REQUEST_ID.match(given) else request.key
+        request.caller = parse(request.text_header(b"traceparent"))
+        request.trace = begin(request.caller)
+
+    async def _respond(self, route: Route, rest: str, request: Request) -> Response:
+        preflight = self._access.preflight(request, route.allow)
+        if preflight is not None:
+            return preflight
+        if not route.open:
+            self._access.check_key(request)
+        handler = route.handler(request.method)
+        if self.gateway.draining and not route.open:
+            raise Unavailable("this gateway is shutting down: try again", retry_after_s=1.0)
+        return await handler(request, rest)
+
+    def _error(self, error: ShoalError, route: Route | None, request: Request) -> Response:
+        envelope: Envelope = native if route is None else route.envelope
+        msgpack = envelope is native and request.wants_msgpack
+        response = error_response(error.info, envelope, msgpack=msgpack)
+        more: tuple[Header, ...] = ()
+        if isinstance(error, MethodNotAllowed) and route is not None:
+            more = ((b"allow", route.allow.encode()),)
+        if error.status == 401:
+            more = ((b"www-authenticate", b"Bearer"),)
+        if error.status == 413 and request.hopeless(self._settings.max_body_bytes):
+            more = ((b"connection", b"close"),)
+        self.gateway.metrics.error(error.code)
+        return response.with_headers(more) if more else response
+
+    # --- what is said of it ----------------------------------------------------------------------
+
+    def _headers(self, request: Request, seconds: float) -> list[Header]:
+        headers = [
+            (b"x-request-id", request.id.encode("latin-1")),
+            (b"server-timing", server_timing(request, seconds)),
+            *self._access.cors_headers(request),
+        ]
+        if self.gateway.draining:
+            headers.append((b"connection", b"close"))
+        return headers
+
+    def _record(
+        self, route: Route | None, request: Request, response: Response, seconds: float
+    ) -> None:
+        path = "" if route is None else route.path
+        self.gateway.metrics.request(path, response.status, seconds)
+        if route is not None and route.open:
+            return
+        _log.event(
+            "request",
+            id=request.id,
+            route=path,
+            model=request.model,
+            status=response.status,
+            items=request.items,
+            ms=round(seconds * 1e3, 2),
+        )
+
+
+def server_timing(request: Request, seconds: float) -> bytes:
+    """https://www.w3.org/TR/server-timing/, in milliseconds, of the request's slowest unit."""
+    total = b"total;dur=%.2f" % (seconds * 1e3)
+    spent = request.timings
+    if spent is None:
+        return total
+    return b"queue;dur=%.2f, prepare;dur=%.2f, wait;dur=%.2f, compute;dur=%.2f, %b" % (
+        spent.queue_s * 1e3,
+        spent.prepare_s * 1e3,
+        spent.wait_s * 1e3,
+        spent.compute_s * 1e3,
+        total,
+    )

@@ -1,0 +1,158 @@
+"""Bodies to request structs and item spans: a body is walked, its items are never decoded.
+
+Decides which bodies are malformed and says where. `msgspec.Raw` gives the bytes of each item in
+either format; an item's first byte tells its type, and that is all that is looked at here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NoReturn, TypeVar
+
+import msgspec
+import orjson
+
+from shoal.errors import InvalidItem, InvalidRequest, PayloadTooLarge, nearest
+from shoal.values import Encoding
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+TEXT, LIST, MAP, NUMBER, OTHER = "a string", "a list", "a map", "a number", "something else"
+
+#: A broken JSON body up to this size is parsed once more, for an error with line and column.
+EXPLAIN_MOST_BYTES = 1 << 20
+
+_UNKNOWN_FIELD = re.compile(r"unknown field `(.*)`", re.DOTALL)
+_MISSING_FIELD = re.compile(r"missing required field `(.*)`", re.DOTALL)
+_AT_PATH = re.compile(r" - at `(?:key in )?\$\.?(.*)`\Z", re.DOTALL)
+
+
+def _json_kinds() -> list[str]:
+    kinds = [OTHER] * 256
+    kinds[ord('"')], kinds[ord("[")], kinds[ord("{")] = TEXT, LIST, MAP
+    for byte in b"-0123456789":
+        kinds[byte] = NUMBER
+    return kinds
+
+
+def _msgpack_kinds() -> list[str]:
+    """https://github.com/msgpack/msgpack/blob/master/spec.md#overview"""
+    kinds = [OTHER] * 256
+    for first, last, kind in (
+        (0x00, 0x7F, NUMBER),
+        (0x80, 0x8F, MAP),
+        (0x90, 0x9F, LIST),
+        (0xA0, 0xBF, TEXT),
+        (0xCA, 0xD3, NUMBER),
+        (0xD9, 0xDB, TEXT),
+        (0xDC, 0xDD, LIST),
+        (0xDE, 0xDF, MAP),
+        (0xE0, 0xFF, NUMBER),
+    ):
+        kinds[first : last + 1] = [kind] * (last + 1 - first)
+    return kinds
+
+
+KINDS: dict[Encoding, list[str]] = {"json": _json_kinds(), "msgpack": _msgpack_kinds()}
+
+
+class BodyDecoder:
+    """Decodes the bodies of one route, in both formats, with errors that say what and where."""
+
+    def __init__(self, struct: type[T]) -> None:
+        self._struct = struct
+        self._json = msgspec.json.Decoder(struct)
+        self._msgpack = msgspec.msgpack.Decoder(struct)
+
+    def decode(self, body: bytes, encoding: Encoding) -> Any:
+        """`body` as the struct. Raises `InvalidRequest`."""
+        if not body:
+            raise InvalidRequest("the body is empty")
+        try:
+            return (self._json if encoding == "json" else self._msgpack).decode(body)
+        except msgspec.ValidationError as error:
+            self._explain(str(error))
+        except msgspec.DecodeError as error:
+            raise InvalidRequest(
+                f"the body is not valid {_FORMAT[encoding]}: {_syntax(body, encoding, error)}"
+            ) from None
+        except RecursionError:
+            raise InvalidRequest("the body is nested too deeply") from None
+        except UnicodeDecodeError as error:
+            raise InvalidRequest(f"the body is not valid UTF-8: {error.reason}") from None
+
+    def _explain(self, message: str) -> NoReturn:
+        at = _AT_PATH.search(message)
+        path = at[1] if at else ""
+        within = f"{path}." if path else ""
+        if unknown := _UNKNOWN_FIELD.search(message):
+            name = f"{within}{unknown[1]}"
+            hint = nearest(unknown[1], _fields_at(self._struct, path))
+            raise InvalidRequest(f"unknown key '{name}'{hint}", param=name)
+        if missing := _MISSING_FIELD.search(message):
+            name = f"{within}{missing[1]}"
+            raise InvalidRequest(f"'{name}' is missing", param=name)
+        what = message[: at.start()] if at else message
+        raise InvalidRequest(f"{path or 'the body'}: {what}", param=path or None)
+
+
+_FORMAT: dict[Encoding, str] = {"json": "JSON", "msgpack": "MessagePack"}
+
+
+def _syntax(body: bytes, encoding: Encoding, error: Exception) -> str:
+    if encoding == "json" and len(body) <= EXPLAIN_MOST_BYTES:
+        try:
+            orjson.loads(body)
+        except orjson.JSONDecodeError as precise:
+            return str(precise)
+    return str(error)
+
+
+def _fields_at(struct: type[msgspec.Struct], path: str) -> list[str]:
+    """The keys of the object at `path`, a path of plain keys."""
+    for name in filter(None, path.split(".")):
+        fields = {field.encode_name: field.type for field in msgspec.structs.fields(struct)}
+        inner = fields.get(name)
+        if not (isinstance(inner, type) and issubclass(inner, msgspec.Struct)):
+            return []
+        struct = inner
+    return [field.encode_name for field in msgspec.structs.fields(struct)]
+
+
+class ItemLimits(msgspec.Struct, frozen=True):
+    items: int
+    item_bytes: int
+
+
+def checked_items(
+    raws: list[msgspec.Raw], encoding: Encoding, limits: ItemLimits, name: str
+) -> list[bytes]:
+    """The bytes of each item; `name` is what the caller calls the list.
+
+    Raises:
+        InvalidItem: an item is neither a string, nor a list, nor a map.
+        PayloadTooLarge: there are too many, or one is too long.
+    """
+    if not raws:
+        raise InvalidRequest(f"'{name}' is empty: send at least one item", param=name)
+    if len(raws) > limits.items:
+        raise PayloadTooLarge(
+            f"'{name}' has {len(raws)} items and one request may have {limits.items}: "
+            f"split it into several",
+            param=name,
+        )
+    kinds = KINDS[encoding]
+    items = list(map(bytes, raws))
+    for position, item in enumerate(items):
+        kind = kinds[item[0]]
+        if kind is NUMBER or kind is OTHER:
+            raise InvalidItem(
+                f"{name}[{position}] must be a string, a list of token ids or a map; it is {kind}",
+                param=f"{name}[{position}]",
+            )
+        if len(item) > limits.item_bytes:
+            raise PayloadTooLarge(
+                f"{name}[{position}] has {len(item)} bytes; an item may have {limits.item_bytes}",
+                param=f"{name}[{position}]",
+            )
+    return items

@@ -1,0 +1,71 @@
+"""Turns a checked request into answers: what the native and the OpenAI route have in common."""
+
+from __future__ import annotations
+
+from shoal.catalog.card import Card
+from shoal.errors import ErrorInfo
+from shoal.gateway.body import ItemLimits
+from shoal.gateway.http import Request
+from shoal.gateway.inflight import Job
+from shoal.gateway.options import task_of
+from shoal.gateway.replies import Answer, items_of
+from shoal.gateway.service import Gateway
+from shoal.values import EncodeParams, Encoding
+from shoal.wire.messages import Timings
+
+
+class Answers:
+    """The answers to one request, unit by unit in the order of its items."""
+
+    def __init__(self, answers: list[Answer]) -> None:
+        self.units = [list(items_of(answer)) for answer in answers]
+        self.tokens = sum(sum(answer.reply.tokens) for answer in answers)
+        self.slowest = max((answer.reply.timings for answer in answers), key=_whole_s)
+
+    @property
+    def all_failed(self) -> bool:
+        return all(item.error is not None for unit in self.units for item in unit)
+
+    def first_failure(self) -> tuple[int, ErrorInfo] | None:
+        """Position and error of the first item that failed; None if none did."""
+        for unit in self.units:
+            for item in unit:
+                if item.error is not None:
+                    return item.position, item.error
+        return None
+
+
+def _whole_s(timings: Timings) -> float:
+    return timings.queue_s + timings.prepare_s + timings.wait_s + timings.compute_s
+
+
+def item_limits(gateway: Gateway) -> ItemLimits:
+    """The limits this gateway was set to."""
+    return ItemLimits(gateway.settings.max_items, gateway.settings.max_item_bytes)
+
+
+async def embed(
+    gateway: Gateway,
+    request: Request,
+    card: Card,
+    params: EncodeParams,
+    encoding: Encoding,
+    items: list[bytes],
+) -> Answers:
+    """Queue the items and wait for their answers. Raises as `Inflight.ask` does."""
+    settings = gateway.settings
+    request.model, request.items = card.name, len(items)
+    job = Job(
+        key=request.key,
+        card=card,
+        dim=task_of(card).dim,
+        params=params,
+        encoding=encoding,
+        items=items,
+        timeout_s=request.timeout_s(settings.timeout_s, settings.max_timeout_s),
+        trace=request.trace.traceparent,
+    )
+    answers = Answers(await gateway.inflight.ask(job, request.gone))
+    request.timings = answers.slowest
+    gateway.metrics.answered(card.name, len(items), answers.tokens)
+    return answers

@@ -1,0 +1,139 @@
+"""`POST /v1/embeddings`: OpenAI's shape, exact enough for the official clients.
+
+Decides how its fields map to ours. https://platform.openai.com/docs/api-reference/embeddings
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from shoal.errors import InvalidRequest, UnsupportedMediaType
+from shoal.gateway.body import KINDS, LIST, NUMBER, TEXT, BodyDecoder, checked_items
+from shoal.gateway.embed import Answers, embed, item_limits
+from shoal.gateway.encode import body_encoding
+from shoal.gateway.envelope import error_response, openai
+from shoal.gateway.http import Request, Response
+from shoal.gateway.options import EncodeOptions, checked_params
+from shoal.gateway.render import Vector, base64_text, json_list
+from shoal.gateway.replies import ItemAnswer
+from shoal.gateway.service import Gateway
+
+_IDS: dict[str, Any] = {"type": "array", "items": {"type": "integer", "minimum": 0}}
+INPUT_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {"type": "string"},
+        {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        {**_IDS, "minItems": 1},
+        {"type": "array", "items": _IDS, "minItems": 1},
+    ]
+}
+
+
+class EmbeddingsBody(msgspec.Struct, frozen=True):
+    """Body of an OpenAI embeddings request; fields it does not know are ignored."""
+
+    model: Annotated[str, Meta(description="A model's name or alias.")]
+    input: Annotated[
+        msgspec.Raw,
+        Meta(
+            description="A text, texts, token ids, or lists of token ids.",
+            extra_json_schema=INPUT_SCHEMA,
+        ),
+    ]
+    dimensions: Annotated[
+        int | None, Meta(description="Cut vectors to this width, then normalise them again.")
+    ] = None
+    encoding_format: Annotated[
+        Literal["float", "base64"] | None,
+        Meta(description="`base64` is little-endian float32."),
+    ] = None
+    user: Annotated[str | None, Meta(description="Kept apart from nothing; accepted.")] = None
+    truncate: Annotated[
+        bool | None, Meta(description="Cut inputs that are too long (the default).")
+    ] = None
+
+
+_decoder = BodyDecoder(EmbeddingsBody)
+_raws = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class EmbeddingsRoute:
+    """The route's handler, bound to a gateway."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def post(self, request: Request, rest: str) -> Response:
+        """Embed the body's `input`."""
+        gateway = self._gateway
+        if body_encoding(request) != "json":
+            raise UnsupportedMediaType("this route takes application/json", param="Content-Type")
+        raw = await request.body(gateway.settings.max_body_bytes)
+        body: EmbeddingsBody = _decoder.decode(raw, "json")
+        card = gateway.catalog.card(body.model)
+        options = EncodeOptions(dimensions=body.dimensions, truncate=body.truncate is not False)
+        params = checked_params(options, card, prefix="")
+        items = checked_items(inputs(body.input), "json", item_limits(gateway), "input")
+        answers = await embed(gateway, request, card, params, "json", items)
+        failure = answers.first_failure()
+        if failure is not None:
+            return _failure(*failure)
+        return await _success(body, answers)
+
+
+def inputs(raw: msgspec.Raw) -> list[msgspec.Raw]:
+    """The items of `input`, each a string or a list of token ids. Raises `InvalidRequest`."""
+    kinds = KINDS["json"]
+    whole = kinds[bytes(raw[:1])[0]]
+    if whole is TEXT:
+        return [raw]
+    if whole is not LIST:
+        raise InvalidRequest(
+            f"input must be a string, a list of strings or token ids; it is {whole}", param="input"
+        )
+    items = _raws.decode(raw)
+    found = [kinds[memoryview(item)[0]] for item in items]
+    if found and found[0] is NUMBER:
+        _alike(found, NUMBER)
+        return [raw]
+    if found:
+        _alike(found, found[0] if found[0] in (TEXT, LIST) else TEXT)
+    return items
+
+
+def _alike(found: list[str], kind: str) -> None:
+    for position, other in enumerate(found):
+        if other is not kind:
+            raise InvalidRequest(
+                f"input[{position}] must be {kind} as the inputs before it; it is {other}",
+                param=f"input[{position}]",
+            )
+
+
+def _failure(position: int, error: Any) -> Response:
+    where = f"input[{position}]"
+    message = f"{where}: {error.message}"
+    return error_response(msgspec.structs.replace(error, message=message, param=where), openai)
+
+
+async def _success(body: EmbeddingsBody, answers: Answers) -> Response:
+    as_text = body.encoding_format == "base64"
+    parts = ([_embedding(item, as_text) for item in unit] for unit in answers.units)
+    usage = {"prompt_tokens": answers.tokens, "total_tokens": answers.tokens}
+    after = {"model": body.model, "usage": usage}
+    return Response(await json_list(parts, {"object": "list"}, "data", after))
+
+
+def _embedding(item: ItemAnswer, as_text: bool) -> dict[str, Any]:
+    row: Vector = item.vectors["dense"]
+    shape: dict[str, Any] = {
+        "object": "embedding",
+        "index": item.position,
+        "embedding": base64_text(row) if as_text else row,
+    }
+    if item.truncated:
+        shape["truncated"] = True
+    return shape

@@ -1,0 +1,104 @@
+"""`POST /v1/encode/{model}`: the native route, in JSON and MessagePack.
+
+Decides the shape of its request and its answer. It must not know units or the queue.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from shoal.errors import UnsupportedMediaType
+from shoal.gateway.body import BodyDecoder, checked_items
+from shoal.gateway.embed import Answers, embed, item_limits
+from shoal.gateway.envelope import error_response
+from shoal.gateway.http import JSON, MSGPACK, MSGPACK_TYPES, Request, Response, media_type
+from shoal.gateway.options import EncodeOptions, checked_params
+from shoal.gateway.render import Vector, json_list, located, msgpack, native_item, tensor
+from shoal.gateway.service import Gateway
+from shoal.values import Encoding
+
+ITEM_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {"type": "string"},
+        {"type": "array", "items": {"type": "integer", "minimum": 0}, "title": "token ids"},
+        {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+        {
+            "type": "object",
+            "properties": {"tokens": {"type": "array", "items": {"type": "integer"}}},
+            "required": ["tokens"],
+        },
+    ]
+}
+
+
+class EncodeBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of a native encode request."""
+
+    items: Annotated[
+        list[msgspec.Raw],
+        Meta(
+            description="Texts, or lists of token ids; one answer each, in order.",
+            extra_json_schema={"items": ITEM_SCHEMA},
+        ),
+    ]
+    params: EncodeOptions = EncodeOptions()
+
+
+_decoder = BodyDecoder(EncodeBody)
+
+
+class EncodeRoute:
+    """The route's handler, bound to a gateway."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def post(self, request: Request, model: str) -> Response:
+        """Embed the body's items with `model`."""
+        gateway = self._gateway
+        card = gateway.catalog.card(model)
+        encoding = body_encoding(request)
+        body = _decoder.decode(await request.body(gateway.settings.max_body_bytes), encoding)
+        params = checked_params(body.params, card)
+        items = checked_items(body.items, encoding, item_limits(gateway), "items")
+        answers = await embed(gateway, request, card, params, encoding, items)
+        failure = answers.first_failure()
+        if failure is not None and answers.all_failed:
+            error = located(failure[1], f"items[{failure[0]}]")
+            return error_response(error, msgpack=request.wants_msgpack)
+        if request.wants_msgpack:
+            return _in_msgpack(model, answers)
+        return await _in_json(model, answers)
+
+
+def body_encoding(request: Request) -> Encoding:
+    """The format that `Content-Type` names; JSON without one. Raises `UnsupportedMediaType`."""
+    type_ = media_type(request.headers.get(b"content-type", JSON))
+    if type_ == JSON:
+        return "json"
+    if type_ in MSGPACK_TYPES:
+        return "msgpack"
+    raise UnsupportedMediaType(
+        f"Content-Type '{type_.decode('latin-1')}' is not taken: "
+        f"send application/json or application/msgpack",
+        param="Content-Type",
+    )
+
+
+async def _in_json(model: str, answers: Answers) -> Response:
+    parts = ([native_item(item, _as_it_is) for item in unit] for unit in answers.units)
+    usage = {"usage": {"tokens": answers.tokens}}
+    return Response(await json_list(parts, {"model": model}, "items", usage))
+
+
+def _as_it_is(row: Vector) -> Vector:
+    return row
+
+
+def _in_msgpack(model: str, answers: Answers) -> Response:
+    items = [native_item(item, tensor) for unit in answers.units for item in unit]
+    body = {"model": model, "items": items, "usage": {"tokens": answers.tokens}}
+    return Response(msgpack(body), content_type=MSGPACK)

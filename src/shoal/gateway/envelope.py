@@ -1,0 +1,67 @@
+"""The two shapes an error has over HTTP: Shoal's own, and the one OpenAI's clients read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from shoal.errors import ErrorInfo
+from shoal.gateway.http import MSGPACK, Header, Response
+
+Envelope = Callable[[ErrorInfo], dict[str, Any]]
+
+
+def native(error: ErrorInfo) -> dict[str, Any]:
+    """``{"error": {"code", "message", "retryable", "param"}}``."""
+    return {"error": described(error)}
+
+
+def described(error: ErrorInfo) -> dict[str, Any]:
+    """An error as it stands in an answer, for a whole request or for one item."""
+    return {
+        "code": error.code,
+        "message": error.message,
+        "retryable": error.retryable,
+        "param": error.param,
+    }
+
+
+#: https://platform.openai.com/docs/guides/error-codes: the `type` their clients know, by status.
+_OPENAI_TYPES = {
+    401: "authentication_error",
+    404: "invalid_request_error",
+    429: "rate_limit_error",
+}
+
+
+def openai(error: ErrorInfo) -> dict[str, Any]:
+    """``{"error": {"message", "type", "param", "code"}}``."""
+    fallback = "invalid_request_error" if error.status < 500 else "server_error"
+    return {
+        "error": {
+            "message": error.message,
+            "type": _OPENAI_TYPES.get(error.status, fallback),
+            "param": error.param,
+            "code": error.code,
+        }
+    }
+
+
+def error_response(
+    error: ErrorInfo, envelope: Envelope = native, *, msgpack: bool = False
+) -> Response:
+    """The response that an error becomes, `Retry-After` included where it may help."""
+    shape = envelope(error)
+    headers = _retry_after(error)
+    if msgpack:
+        return Response(msgspec.msgpack.encode(shape), error.status, MSGPACK, headers)
+    return Response(msgspec.json.encode(shape), error.status, headers=headers)
+
+
+def _retry_after(error: ErrorInfo) -> tuple[Header, ...]:
+    if error.status not in (429, 503):
+        return ()
+    return ((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after_s or 1.0))),)

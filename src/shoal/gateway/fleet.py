@@ -1,0 +1,93 @@
+"""What the workers say of themselves: who is ready, and how fast each model is answered.
+
+Decides how the newest pulses of all workers add up. It must not know requests or sockets.
+"""
+
+from __future__ import annotations
+
+from shoal.catalog.card import Card
+from shoal.core.admission_events import Rate
+from shoal.wire.messages import ModelPulse, WorkerPulse
+
+#: A worker that was silent for this long is taken for gone; several periods of a pulse.
+PULSE_FRESH_S = 5.0
+#: Bytes of text that make a token, about, for models no worker has measured yet.
+BYTES_PER_TOKEN = 4.0
+_RANK = {"failed": 1, "loading": 2, "resident": 3}
+
+
+class Fleet:
+    """The newest pulse of each worker of one pool."""
+
+    def __init__(self, pool: str) -> None:
+        self._pool = pool
+        self._pulses: dict[str, tuple[float, WorkerPulse]] = {}
+        self._rates: dict[str, Rate] = {}
+
+    def heard(self, pulse: WorkerPulse, now: float) -> None:
+        """Take in a pulse; those of other pools do not count."""
+        if pulse.pool == self._pool:
+            self._pulses[pulse.worker] = (now, pulse)
+            self._rates.clear()
+
+    def forget_silent(self, now: float) -> bool:
+        """Drop workers that have been silent for too long; whether there were any."""
+        silent = [w for w, (at, _) in self._pulses.items() if now - at > PULSE_FRESH_S]
+        for worker in silent:
+            del self._pulses[worker]
+        if silent:
+            self._rates.clear()
+        return bool(silent)
+
+    @property
+    def workers(self) -> int:
+        return len(self._pulses)
+
+    @property
+    def ready(self) -> bool:
+        """Whether any worker did a forward pass lately and takes more work."""
+        return any(p.ready and not p.draining for _, p in self._pulses.values())
+
+    def states(self) -> dict[str, str]:
+        """Model -> ``resident``, ``loading`` or ``failed``, the best of all workers."""
+        best: dict[str, str] = {}
+        for _, pulse in self._pulses.values():
+            for model, said in pulse.models.items():
+                if _RANK.get(said.state, 0) >= _RANK.get(best.get(model, ""), 0):
+                    best[model] = said.state
+        return best
+
+    def rate(self, card: Card) -> Rate:
+        """How fast `card` is answered; the card's own first guess before any worker has it."""
+        rate = self._rates.get(card.name)
+        if rate is None:
+            rate = self._rates[card.name] = self._rate(card)
+        return rate
+
+    def _rate(self, card: Card) -> Rate:
+        said = [
+            pulse.models[card.name]
+            for _, pulse in self._pulses.values()
+            if card.name in pulse.models and not pulse.draining
+        ]
+        resident = [model for model in said if model.state == "resident"]
+        if resident:
+            return _mean(resident)
+        failed = next((m.reason or "no reason given" for m in said if m.state == "failed"), None)
+        loading = any(model.state == "loading" for model in said)
+        seed = card.profile("default").cost
+        return Rate(
+            seconds_per_byte=seed.token_s / BYTES_PER_TOKEN,
+            seconds_per_item=seed.item_s,
+            failed=None if loading else failed,
+        )
+
+
+def _mean(resident: list[ModelPulse]) -> Rate:
+    """The mean over lanes: each lane takes about its share."""
+    lanes = sum(max(1, model.lanes) for model in resident)
+    return Rate(
+        seconds_per_byte=sum(m.seconds_per_byte * max(1, m.lanes) for m in resident) / lanes,
+        seconds_per_item=sum(m.seconds_per_item * max(1, m.lanes) for m in resident) / lanes,
+        lanes=lanes,
+    )

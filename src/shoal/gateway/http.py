@@ -1,0 +1,197 @@
+"""One HTTP call as values: `Request` in, `Response` out, on top of raw ASGI messages.
+
+Decides how a body is collected and bounded, and what a response looks like on the connection.
+It must not know routes, models or the queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import msgspec
+
+from shoal.errors import InvalidRequest, PayloadTooLarge, RequestCancelled, UnsupportedMediaType
+from shoal.telemetry.trace import Trace
+from shoal.wire.messages import Timings
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Header = tuple[bytes, bytes]
+
+JSON = b"application/json"
+MSGPACK = b"application/msgpack"
+#: Every name under which MessagePack goes about; it has no other registered one than the last.
+MSGPACK_TYPES = frozenset({MSGPACK, b"application/x-msgpack", b"application/vnd.msgpack"})
+#: A refused body of a declared size up to this multiple of the limit is read and thrown away, so
+#: that the connection survives; a larger one is not worth it and the connection ends.
+DRAIN_MOST = 4
+
+
+class Request:
+    """One call. `id` is echoed to the caller; `key` is unique over all gateways.
+
+    `trace` is this call's own span, `caller` the span it came from. `model`, `items` and `timings` are filled in by the route, for
+    logs and headers.
+    """
+
+    __slots__ = (
+        "caller",
+        "headers",
+        "id",
+        "items",
+        "key",
+        "method",
+        "model",
+        "path",
+        "receive",
+        "started",
+        "timings",
+        "trace",
+    )
+
+    def __init__(self, scope: Scope, receive: Receive, started: float) -> None:
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.receive = receive
+        self.started = started
+        self.id = self.key = ""
+        self.model = ""
+        self.items = 0
+        self.timings: Timings | None = None
+        self.caller: Trace | None = None
+        self.trace: Trace
+
+    def text_header(self, name: bytes) -> str:
+        """A header's value, or an empty string."""
+        return self.headers.get(name, b"").decode("latin-1")
+
+    @property
+    def wants_msgpack(self) -> bool:
+        """Whether the answer goes out as MessagePack: `Accept` decides, else what was sent."""
+        sent = media_type(self.headers.get(b"content-type", JSON)) in MSGPACK_TYPES
+        return accepts_msgpack(self.headers.get(b"accept", b""), sent)
+
+    async def gone(self) -> None:
+        """Return when the client has closed the connection; call after `body`."""
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+
+    async def body(self, limit_bytes: int) -> bytes:
+        """The whole body.
+
+        Raises:
+            PayloadTooLarge: it is larger than `limit_bytes`; nothing more is read.
+            UnsupportedMediaType: it is compressed.
+            RequestCancelled: the client closed the connection before the end.
+        """
+        coding = self.headers.get(b"content-encoding", b"identity")
+        if coding.lower() != b"identity":
+            raise UnsupportedMediaType(
+                f"Content-Encoding '{coding.decode('latin-1')}' is not taken: send the body as it is",
+                param="Content-Encoding",
+            )
+        if self._declared_bytes() > limit_bytes:
+            raise _too_large(limit_bytes)
+        message = await self.receive()
+        if not message.get("more_body") and message["type"] == "http.request":
+            return self._bounded(message["body"], limit_bytes)
+        return await self._collect(message, limit_bytes)
+
+    async def _collect(self, message: Message, limit_bytes: int) -> bytes:
+        chunks: list[bytes] = []
+        size = 0
+        while True:
+            if message["type"] == "http.disconnect":
+                raise RequestCancelled("the client closed the connection while sending")
+            chunks.append(message.get("body", b""))
+            size += len(chunks[-1])
+            if size > limit_bytes:
+                raise _too_large(limit_bytes)
+            if not message.get("more_body"):
+                return b"".join(chunks)
+            message = await self.receive()
+
+    def _bounded(self, body: bytes, limit_bytes: int) -> bytes:
+        if len(body) > limit_bytes:
+            raise _too_large(limit_bytes)
+        return body
+
+    def _declared_bytes(self) -> int:
+        declared = self.headers.get(b"content-length", b"0")
+        return int(declared) if declared.isdigit() else 0
+
+    def hopeless(self, limit_bytes: int) -> bool:
+        """Whether the rest of a refused body is too large to read on for the connection's sake."""
+        return self._declared_bytes() > DRAIN_MOST * limit_bytes
+
+    def timeout_s(self, default_s: float, most_s: float) -> float:
+        """What `X-Request-Timeout` asks for, at most `most_s`. Raises `InvalidRequest`."""
+        text = self.text_header(b"x-request-timeout")
+        if not text:
+            return default_s
+        try:
+            asked_s = float(text)
+        except ValueError:
+            asked_s = 0.0
+        if not 0 < asked_s < float("inf"):
+            raise InvalidRequest(
+                f"X-Request-Timeout must be seconds, a number above 0; got '{text[:40]}'",
+                param="X-Request-Timeout",
+            )
+        return min(asked_s, most_s)
+
+
+class Response(msgspec.Struct, frozen=True):
+    """What goes back. `body` may come in pieces, sent one after the other."""
+
+    body: bytes | list[bytes]
+    status: int = 200
+    content_type: bytes = JSON
+    headers: tuple[Header, ...] = ()
+
+    def with_headers(self, more: tuple[Header, ...]) -> Response:
+        """The same response with `more` headers."""
+        return msgspec.structs.replace(self, headers=self.headers + more)
+
+    async def send(self, send: Send, more: list[Header]) -> None:
+        """Write status, headers (`more` included) and body."""
+        pieces = self.body if isinstance(self.body, list) else [self.body]
+        size = sum(map(len, pieces))
+        headers = [
+            (b"content-type", self.content_type),
+            (b"content-length", b"%d" % size),
+            *self.headers,
+            *more,
+        ]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        for piece in pieces[:-1]:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await asyncio.sleep(0)
+        await send({"type": "http.response.body", "body": pieces[-1]})
+
+
+def media_type(header: bytes) -> bytes:
+    """The type of a `Content-Type`, without its parameters."""
+    return header.partition(b";")[0].strip().lower()
+
+
+def accepts_msgpack(accept: bytes, sent_msgpack: bool) -> bool:
+    """Whether `Accept` asks for MessagePack; a caller with no wish gets what it sent."""
+    if not accept or accept == b"*/*":
+        return sent_msgpack
+    types = {media_type(part) for part in accept.split(b",")}
+    if types & MSGPACK_TYPES:
+        return True
+    return sent_msgpack and JSON not in types and b"*/*" in types
+
+
+def _too_large(limit_bytes: int) -> PayloadTooLarge:
+    return PayloadTooLarge(
+        f"the body is larger than {limit_bytes} bytes, the limit of this gateway: "
+        f"send fewer items in one request, or raise max_body_bytes"
+    )

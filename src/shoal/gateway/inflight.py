@@ -1,0 +1,339 @@
+"""Requests in flight: performs what `core.admission` decides, on a real broker and a real clock.
+
+Decides nothing about admission, release or settling. It knows how a unit is encoded and sent, how
+answers come in, and how a caller that goes away or runs out of time is noticed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Protocol, assert_never
+
+import msgspec
+
+from shoal.broker.base import Acks, Bus, Queue
+from shoal.catalog.card import Card
+from shoal.core.admission import Admission
+from shoal.core.admission_events import (
+    Ack,
+    Announce,
+    Arrived,
+    Cancel,
+    ClientGone,
+    Complete,
+    DeadlinePassed,
+    Discard,
+    Event,
+    Fail,
+    Instruction,
+    Keep,
+    Publish,
+    PublishFailed,
+    PublishRefused,
+    Rated,
+    Replied,
+    Resumed,
+    UnitSize,
+)
+from shoal.errors import BrokerError, ProtocolError, ShoalError, Unavailable
+from shoal.gateway.fleet import Fleet
+from shoal.gateway.replies import Answer, PartJoiner
+from shoal.gateway.units import Span, UnitLimits, bounded_by_reply, cut
+from shoal.settings import GatewaySettings
+from shoal.telemetry.metrics import GatewayMetrics
+from shoal.values import EncodeParams, Encoding
+from shoal.wire import subjects
+from shoal.wire.messages import Cancel as CancelMessage
+from shoal.wire.messages import Reply, ReplyPart, Unit, decode_queue, encode
+
+#: Watching a connection costs a task (15 µs); most requests are over before this.
+WATCH_AFTER_S = 0.05
+#: How often units that the broker did not take are tried again.
+RESUME_EVERY_S = 0.1
+
+
+class Broker(Bus, Queue, Acks, Protocol):
+    """What a gateway needs of the broker."""
+
+
+class Job(msgspec.Struct, frozen=True):
+    """A checked request, ready to be cut and queued. `items` are still in `encoding`."""
+
+    key: str
+    card: Card
+    dim: int
+    params: EncodeParams
+    encoding: Encoding
+    items: list[bytes]
+    timeout_s: float
+    tenant: str = ""
+    trace: str | None = None
+
+
+class _Call:
+    """A request that somebody waits for."""
+
+    __slots__ = ("answers", "deadline", "done", "job", "spans", "subject", "timer", "watcher")
+
+    def __init__(self, job: Job, spans: dict[str, Span], deadline: float) -> None:
+        self.job = job
+        self.spans = spans
+        self.deadline = deadline
+        self.answers: dict[str, Answer] = {}
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.timer: asyncio.TimerHandle | None = None
+        self.watcher: asyncio.Task[None] | None = None
+
+
+class Inflight:
+    """All requests of one gateway process, from admission to the last ack."""
+
+    def __init__(
+        self,
+        gateway: str,
+        settings: GatewaySettings,
+        broker: Broker,
+        fleet: Fleet,
+        metrics: GatewayMetrics,
+    ) -> None:
+        self._settings = settings
+        self._broker = broker
+        self._fleet = fleet
+        self._metrics = metrics
+        self._reply_to = subjects.reply_subject(gateway)
+        self._machine = Admission(settings.window_units, settings.max_queue_s)
+        self._joiner = PartJoiner()
+        self._calls: dict[str, _Call] = {}
+        self._subjects: dict[str, str] = {}
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._resume: asyncio.TimerHandle | None = None
+        self.announce: Callable[[], None] = lambda: None
+
+    @property
+    def requests(self) -> int:
+        return len(self._calls)
+
+    @property
+    def units(self) -> int:
+        """Units that nobody answered yet."""
+        return self._machine.units
+
+    async def idle(self) -> None:
+        """Return when no request waits."""
+        await self._idle.wait()
+
+    def outstanding_s(self) -> dict[str, float]:
+        """Predicted seconds that wait, by model."""
+        return self._machine.outstanding_s()
+
+    async def ask(self, job: Job, gone: Callable[[], Awaitable[None]]) -> list[Answer]:
+        """The answers to `job`'s units, in the order of its items.
+
+        `gone`: returns when the caller has closed the connection.
+
+        Raises:
+            Unavailable: the broker is away.
+            Overloaded, ModelLoadFailed, DeadlineExceeded, RequestCancelled: as named.
+        """
+        if not self._broker.connected:
+            raise Unavailable("the queue is not reachable: try again", retry_after_s=1.0)
+        call = self._open(job)
+        try:
+            self._watch(call, gone)
+            self._handle(self._arrival(call))
+            await call.done
+        finally:
+            self._close(call)
+        return [call.answers[unit] for unit in call.spans]
+
+    def _open(self, job: Job) -> _Call:
+        settings = self._settings
+        limits = UnitLimits(settings.unit_items, settings.unit_bytes)
+        spans = cut(job.items, bounded_by_reply(limits, job.params, job.dim))
+        units = {f"{job.key}.{number}": span for number, span in enumerate(spans)}
+        call = _Call(job, units, asyncio.get_running_loop().time() + job.timeout_s)
+        self._calls[job.key] = call
+        self._idle.clear()
+        return call
+
+    def _arrival(self, call: _Call) -> Arrived:
+        job = call.job
+        sizes = tuple(UnitSize(unit, s.bytes, s.items) for unit, s in call.spans.items())
+        return Arrived(job.key, job.card.name, sizes, self._fleet.rate(job.card), job.tenant)
+
+    def _close(self, call: _Call) -> None:
+        del self._calls[call.job.key]
+        if not self._calls:
+            self._idle.set()
+        if not call.done.done() or call.done.cancelled():
+            self._handle(ClientGone(call.job.key))
+        if call.timer is not None:
+            call.timer.cancel()
+        if call.watcher is not None:
+            call.watcher.cancel()
+        if len(call.answers) < len(call.spans):
+            self._joiner.forget(list(call.spans))
+
+    # --- time and callers -----------------------------------------------------------------------
+
+    def _watch(self, call: _Call, gone: Callable[[], Awaitable[None]]) -> None:
+        loop = asyncio.get_running_loop()
+        first = min(WATCH_AFTER_S, call.job.timeout_s)
+        call.timer = loop.call_later(first, self._watch_closely, call, gone)
+
+    def _watch_closely(self, call: _Call, gone: Callable[[], Awaitable[None]]) -> None:
+        loop = asyncio.get_running_loop()
+        expired = DeadlinePassed(call.job.key)
+        call.timer = loop.call_at(call.deadline, self._handle, expired)
+        call.watcher = loop.create_task(self._await_gone(call.job.key, gone))
+
+    async def _await_gone(self, key: str, gone: Callable[[], Awaitable[None]]) -> None:
+        await gone()
+        self._handle(ClientGone(key))
+
+    # --- what comes in ----------------------------------------------------------------------------
+
+    def on_reply(self, data: bytes, reply: str, status: str | None, subject: str) -> None:
+        """A message on this gateway's reply subject."""
+        try:
+            message = decode_queue(data)
+            if isinstance(message, ReplyPart):
+                whole = self._joiner.add(message)
+                if whole is None:
+                    return
+                message = decode_queue(whole)
+            if not isinstance(message, Reply):
+                raise ProtocolError(f"a {type(message).__name__} is no reply")
+        except ProtocolError:
+            self._metrics.error(ProtocolError.code)
+            return
+        self._perform(self._decide(Replied(message.unit, message.ack, reply)), message)
+
+    def rates_changed(self) -> None:
+        """The fleet heard a pulse, or forgot a worker."""
+        cards = {call.job.card.name: call.job.card for call in self._calls.values()}
+        for name, card in cards.items():
+            self._handle(Rated(name, self._fleet.rate(card)))
+
+    def _published(self, unit: str, acked: asyncio.Future[int]) -> None:
+        if acked.cancelled():
+            self._failed(unit)
+            return
+        error = acked.exception()
+        if error is None:
+            return
+        if isinstance(error, ShoalError) and not isinstance(error, BrokerError | Unavailable):
+            self._handle(PublishRefused(unit, error))
+        else:
+            self._failed(unit)
+
+    def _failed(self, unit: str) -> None:
+        self._handle(PublishFailed(unit))
+        if self._machine.unsent and self._resume is None:
+            loop = asyncio.get_running_loop()
+            self._resume = loop.call_later(RESUME_EVERY_S, self._try_resume)
+
+    def _try_resume(self) -> None:
+        self._resume = None
+        if self._broker.connected:
+            self._handle(Resumed())
+        elif self._machine.unsent:
+            loop = asyncio.get_running_loop()
+            self._resume = loop.call_later(RESUME_EVERY_S, self._try_resume)
+
+    # --- what goes out ----------------------------------------------------------------------------
+
+    def _handle(self, event: Event) -> None:
+        self._perform(self._decide(event))
+
+    def _decide(self, event: Event) -> list[Instruction]:
+        return self._machine.handle(event, asyncio.get_running_loop().time())
+
+    def _perform(self, instructions: list[Instruction], reply: Reply | None = None) -> None:
+        for instruction in instructions:
+            match instruction:
+                case Publish():
+                    self._publish(instruction.unit)
+                case Keep():
+                    self._keep(instruction.unit, reply)
+                case Ack():
+                    self._ack(instruction)
+                case Complete():
+                    self._finish(instruction.request, None)
+                case Fail():
+                    self._finish(instruction.request, instruction.error)
+                case Discard():
+                    if instruction.duplicate:
+                        self._metrics.duplicate_reply()
+                case Cancel():
+                    self._cancel(instruction.request)
+                case Announce():
+                    self.announce()
+                case _ as never:
+                    assert_never(never)
+
+    def _publish(self, unit: str) -> None:
+        call = self._call_of(unit)
+        if call is None:
+            return
+        job = call.job
+        span = call.spans[unit]
+        budget_s = max(0.001, call.deadline - asyncio.get_running_loop().time())
+        message = Unit(
+            id=unit,
+            request=job.key,
+            model=job.card.name,
+            task="encode",
+            params=job.params,
+            encoding=job.encoding,
+            items=job.items[span.start : span.end],
+            budget_s=budget_s,
+            reply_to=self._reply_to,
+            tenant=job.tenant,
+            trace=job.trace,
+        )
+        subject = self._subject(job.card.name)
+        try:
+            acked = self._broker.publish_unit(subject, encode(message), budget_s, unit)
+        except ShoalError as error:
+            acked = asyncio.get_running_loop().create_future()
+            acked.set_exception(error)
+        acked.add_done_callback(partial(self._published, unit))
+
+    def _subject(self, model: str) -> str:
+        subject = self._subjects.get(model)
+        if subject is None:
+            subject = subjects.work_subject("work", self._settings.pool, model)
+            self._subjects[model] = subject
+        return subject
+
+    def _call_of(self, unit: str) -> _Call | None:
+        return self._calls.get(unit[: unit.rindex(".")])
+
+    def _keep(self, unit: str, reply: Reply | None) -> None:
+        call = self._call_of(unit)
+        if call is not None and reply is not None:
+            call.answers[unit] = Answer(call.spans[unit], reply)
+
+    def _finish(self, request: str, error: ShoalError | None) -> None:
+        call = self._calls.get(request)
+        if call is None or call.done.done():
+            return
+        if error is None:
+            call.done.set_result(None)
+        else:
+            call.done.set_exception(error)
+
+    def _ack(self, ack: Ack) -> None:
+        # Lost while disconnected: the worker sends its answer again until it sees the ack.
+        with contextlib.suppress(Unavailable):
+            self._broker.ack(ack.ack, ack.inbox)
+
+    def _cancel(self, request: str) -> None:
+        # Lost while disconnected: the units' deadlines still hold.
+        with contextlib.suppress(Unavailable):
+            self._broker.publish(subjects.CANCELS, encode(CancelMessage([request])))

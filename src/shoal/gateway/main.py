@@ -1,0 +1,148 @@
+"""The gateway process: sockets, the HTTP server, and how it ends.
+
+Decides that the first SIGTERM drains (ready turns 503, new requests get 503, those in flight
+finish within `drain_s`) and the second one does not wait. It must not know routes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+
+from shoal.catalog.resolve import Catalog
+from shoal.errors import ConfigError
+from shoal.gateway.app import App
+from shoal.gateway.service import Gateway
+from shoal.settings import GatewaySettings
+from shoal.telemetry import log
+
+#: Idle connections are kept longer than any client's pool keeps them, so that the client is the
+#: one to close: a server that closes first races with the next request.
+KEEP_ALIVE_S = 75
+#: Connections that may wait to be accepted.
+BACKLOG = 2048
+
+OnReady = Callable[[str], None]
+
+_log = log.get(__name__)
+
+
+def run(settings: GatewaySettings, on_ready: OnReady | None = None) -> None:
+    """Serve until SIGTERM or SIGINT. `on_ready` gets the base URL once requests are taken.
+
+    Raises:
+        ConfigError: the port is taken, or the catalog has a wrong card.
+        BrokerError, Unavailable: the broker cannot be used.
+    """
+    log.configure(settings.log_level, settings.log_format)
+    catalog = Catalog.load(settings.catalog)
+    listener = bind(settings)
+    app = App(settings, lambda: Gateway.open(settings, catalog))
+    server = Server(app, settings, listener, on_ready)
+    try:
+        server.run(sockets=[listener])
+    except SystemExit:
+        if app.failure is None:
+            raise
+    finally:
+        listener.close()
+    if app.failure is not None:
+        raise app.failure
+
+
+def bind(settings: GatewaySettings) -> socket.socket:
+    """A bound socket. Raises `ConfigError` if the address cannot be had."""
+    try:
+        found = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, kind, protocol, _, address = found[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if settings.reuse_port:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind(address)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; "
+            f"set another port, or 0 for a free one"
+        ) from None
+    return listener
+
+
+def base_url(listener: socket.socket) -> str:
+    """``http://host:port``, as bound."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+class Server(uvicorn.Server):
+    """uvicorn, with a drain that goes on answering."""
+
+    def __init__(
+        self,
+        app: App,
+        settings: GatewaySettings,
+        listener: socket.socket,
+        on_ready: OnReady | None,
+    ) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http="httptools",
+                loop="uvloop",
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                backlog=BACKLOG,
+                timeout_keep_alive=KEEP_ALIVE_S,
+                timeout_graceful_shutdown=max(1, round(settings.drain_s)),
+            )
+        )
+        self._app = app
+        self._settings = settings
+        self._url = base_url(listener)
+        self._on_ready = on_ready
+        self._drain: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets)
+        self._loop = asyncio.get_running_loop()
+        _log.event("gateway_started", url=self._url, gateway=self._app.gateway.id)
+        if self._on_ready is not None:
+            self._on_ready(self._url)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A signal came: drain at the first, stop at the second."""
+        if self._loop is None or self._drain is not None:
+            self.should_exit = self.force_exit = True
+        else:
+            self._loop.call_soon_threadsafe(self._begin_drain, signal.Signals(sig).name)
+
+    def _begin_drain(self, why: str) -> None:
+        if self._drain is None:
+            self._drain = asyncio.get_running_loop().create_task(self._drained(why))
+
+    async def _drained(self, why: str) -> None:
+        gateway = self._app.gateway
+        gateway.draining = True
+        _log.event("gateway_draining", signal=why, requests=gateway.inflight.requests)
+        if self._settings.reuse_port:
+            # Siblings share the port: the kernel hands them whoever connects from now on.
+            for server in self.servers:
+                server.close()
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(gateway.inflight.idle(), self._settings.drain_s)
+        _log.event("gateway_stopped", unanswered=gateway.inflight.requests)
+        self.should_exit = True

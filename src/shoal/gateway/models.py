@@ -1,0 +1,73 @@
+"""`GET /v1/models` and `/v1/models/{id}`: the catalog in OpenAI's shape, with what it leaves out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from shoal.catalog.card import Card
+from shoal.gateway.http import Request, Response
+from shoal.gateway.service import Gateway
+
+
+class ModelObject(msgspec.Struct, frozen=True):
+    """One model. The first four fields are OpenAI's.
+
+    Attributes:
+        dims: task -> width of a vector.
+        state: `resident`, `loading` or `failed`; `available` while no worker has it.
+    """
+
+    id: str
+    created: int
+    owned_by: str
+    tasks: list[str]
+    max_tokens: int
+    dims: dict[str, int]
+    aliases: list[str]
+    license: str | None
+    languages: list[str]
+    description: str | None
+    prompts: list[str]
+    state: str
+    object: str = "model"
+
+
+class ModelsRoute:
+    """The handlers, bound to a gateway."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def list(self, request: Request, rest: str) -> Response:
+        """Every model of the catalog."""
+        states = self._gateway.fleet.states()
+        data = [_shape(card, states) for card in self._gateway.catalog.cards()]
+        return Response(msgspec.json.encode({"object": "list", "data": data}))
+
+    async def get(self, request: Request, name: str) -> Response:
+        """One model, by name or alias."""
+        card = self._gateway.catalog.card(name)
+        return Response(msgspec.json.encode(_shape(card, self._gateway.fleet.states(), name)))
+
+
+def _shape(card: Card, states: dict[str, str], name: str | None = None) -> ModelObject:
+    encode = card.tasks.encode
+    details: dict[str, Any] = {
+        "dims": {"encode": encode.dim} if encode else {},
+        "prompts": list(encode.prompts) if encode else [],
+    }
+    return ModelObject(
+        id=name or card.name,
+        created=0,
+        owned_by="shoal",
+        tasks=card.tasks.names(),
+        max_tokens=card.max_tokens,
+        aliases=card.aliases,
+        license=card.license,
+        languages=card.languages,
+        description=card.description,
+        state=states.get(card.name, "available"),
+        **details,
+    )

@@ -1,0 +1,104 @@
+"""What a caller may ask of `encode`, checked against the model's card.
+
+Decides which options are wrong and says what would be right; both routes end here. It must not
+know bodies or the queue.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, get_args
+
+import msgspec
+from msgspec import Meta
+
+from shoal.catalog.card import Card, EncodeTask
+from shoal.errors import InvalidRequest, nearest
+from shoal.values import EncodeParams, VectorDType
+
+DTYPES: tuple[str, ...] = get_args(VectorDType)
+
+
+class EncodeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The `params` of a native request."""
+
+    outputs: Annotated[
+        tuple[str, ...], Meta(description="Heads of the model to answer with; now `dense`.")
+    ] = ("dense",)
+    dimensions: Annotated[
+        int | None, Meta(description="Cut vectors to this width, then normalise them again.")
+    ] = None
+    dtype: Annotated[
+        str,
+        Meta(description="Element type of the vectors.", extra_json_schema={"enum": list(DTYPES)}),
+    ] = "float32"
+    normalize: Annotated[
+        bool | None, Meta(description="Scale to length 1; unset: as the model's card says.")
+    ] = None
+    truncate: Annotated[
+        bool, Meta(description="Cut items that are too long; false: such an item fails.")
+    ] = True
+    prompt: Annotated[
+        str | None, Meta(description="Name of one of the card's prompts, put before each text.")
+    ] = None
+
+
+def task_of(card: Card) -> EncodeTask:
+    """The card's encode task. Raises `InvalidRequest` if it has none."""
+    if card.tasks.encode is None:
+        tasks = ", ".join(card.tasks.names()) or "nothing"
+        raise InvalidRequest(f"model '{card.name}' cannot encode: it does {tasks}", param="model")
+    return card.tasks.encode
+
+
+def checked_params(options: EncodeOptions, card: Card, prefix: str = "params.") -> EncodeParams:
+    """`options` as they travel. `prefix`: what comes before an option's name in the body.
+
+    Raises:
+        InvalidRequest: an option that this model does not have, or out of its range.
+    """
+    task = task_of(card)
+    _check_outputs(options.outputs, card, task, prefix)
+    _check_dimensions(options.dimensions, card, task, prefix)
+    _check_prompt(options.prompt, card, task, prefix)
+    if options.dtype not in DTYPES:
+        raise InvalidRequest(
+            f"{prefix}dtype '{options.dtype}' is not known: use one of {', '.join(DTYPES)}",
+            param=f"{prefix}dtype",
+        )
+    return EncodeParams(
+        options.outputs,
+        options.dimensions,
+        options.dtype,  # type: ignore[arg-type]  # checked above
+        options.normalize,
+        options.truncate,
+        options.prompt,
+    )
+
+
+def _check_outputs(outputs: tuple[str, ...], card: Card, task: EncodeTask, prefix: str) -> None:
+    if not outputs:
+        raise InvalidRequest(f"{prefix}outputs is empty", param=f"{prefix}outputs")
+    for output in outputs:
+        if output != task.head:
+            raise InvalidRequest(
+                f"model '{card.name}' has no output '{output}': it has '{task.head}'",
+                param=f"{prefix}outputs",
+            )
+
+
+def _check_dimensions(dimensions: int | None, card: Card, task: EncodeTask, prefix: str) -> None:
+    if dimensions is not None and not 1 <= dimensions <= task.dim:
+        raise InvalidRequest(
+            f"{prefix}dimensions is {dimensions}: '{card.name}' takes 1 to {task.dim}",
+            param=f"{prefix}dimensions",
+        )
+
+
+def _check_prompt(prompt: str | None, card: Card, task: EncodeTask, prefix: str) -> None:
+    if prompt is None or prompt in task.prompts:
+        return
+    known = ", ".join(f"'{name}'" for name in task.prompts)
+    offer = f"it has {known}{nearest(prompt, task.prompts)}" if known else "it has none"
+    raise InvalidRequest(
+        f"model '{card.name}' has no prompt '{prompt[:80]}': {offer}", param=f"{prefix}prompt"
+    )

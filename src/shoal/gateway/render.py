@@ -1,0 +1,74 @@
+"""Answers to response bodies, in pieces of a unit each, so that no piece holds the loop for long.
+
+Decides how a vector looks in JSON, MessagePack and base64. It must not know where answers come
+from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from shoal.errors import ErrorInfo
+from shoal.gateway.envelope import described
+from shoal.gateway.replies import ItemAnswer
+
+Vector = NDArray[Any]
+
+_msgpack = msgspec.msgpack.Encoder()
+
+
+def json_bytes(value: Any) -> bytes:
+    """`value` as JSON; numpy rows become lists of numbers."""
+    return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def base64_text(vector: Vector) -> str:
+    """Little-endian float32, as OpenAI's `encoding_format: base64`."""
+    return base64.b64encode(np.ascontiguousarray(vector, dtype="<f4").data).decode("ascii")
+
+
+def tensor(vector: Vector) -> dict[str, Any]:
+    """A vector as MessagePack carries it; `data` is not copied."""
+    return {"dtype": vector.dtype.name, "shape": vector.shape, "data": vector.data}
+
+
+def native_item(item: ItemAnswer, vector: Callable[[Vector], Any]) -> dict[str, Any]:
+    """One entry of the native answer; `vector` makes a row what the format wants."""
+    if item.error is not None:
+        return {"error": described(located(item.error, f"items[{item.position}]"))}
+    shape: dict[str, Any] = {head: vector(row) for head, row in item.vectors.items()}
+    shape["tokens"] = item.tokens
+    shape["truncated"] = item.truncated
+    return shape
+
+
+def located(error: ErrorInfo, where: str) -> ErrorInfo:
+    """`error` with the item it is of as its `param`."""
+    return msgspec.structs.replace(error, param=where)
+
+
+async def json_list(
+    parts: Iterable[list[dict[str, Any]]], before: dict[str, Any], key: str, after: dict[str, Any]
+) -> list[bytes]:
+    """``{**before, key: [items of all parts], **after}``, a piece for each part."""
+    pieces = [b"%b,%b:[" % (json_bytes(before)[:-1], json_bytes(key))]
+    for part in parts:
+        if len(pieces) > 1:
+            await asyncio.sleep(0)
+            pieces.append(b",")
+        pieces.append(json_bytes(part)[1:-1])
+    pieces.append(b"],%b" % json_bytes(after)[1:])
+    return pieces
+
+
+def msgpack(value: dict[str, Any]) -> bytes:
+    """`value` as MessagePack."""
+    return _msgpack.encode(value)

@@ -1,0 +1,28 @@
+"""Every route of the gateway, in one table."""
+
+from __future__ import annotations
+
+from shoal.gateway.embeddings import EmbeddingsRoute
+from shoal.gateway.encode import EncodeRoute
+from shoal.gateway.envelope import openai
+from shoal.gateway.health import HealthRoute
+from shoal.gateway.models import ModelsRoute
+from shoal.gateway.openapi import OpenApiRoute
+from shoal.gateway.router import Route
+from shoal.gateway.service import Gateway
+
+
+def routes(gateway: Gateway) -> list[Route]:
+    """The routes, bound to `gateway`."""
+    health, models = HealthRoute(gateway), ModelsRoute(gateway)
+    return [
+        Route("/v1/encode/{model}", {"POST": EncodeRoute(gateway).post}),
+        Route("/v1/embeddings", {"POST": EmbeddingsRoute(gateway).post}, openai),
+        Route("/v1/models", {"GET": models.list}, openai),
+        Route("/v1/models/{model}", {"GET": models.get}, openai),
+        Route("/healthz", {"GET": health.healthz}, open=True),
+        Route("/readyz", {"GET": health.readyz}, open=True),
+        Route("/metrics", {"GET": health.metrics}, open=True),
+        Route("/openapi.json", {"GET": OpenApiRoute(gateway).get}),
+        Route("/", {"GET": health.index}),
+    ]

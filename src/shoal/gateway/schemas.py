@@ -1,0 +1,110 @@
+"""The shapes of answers, for the OpenAPI document; the answers themselves are written piecewise."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from shoal.gateway.models import ModelObject
+
+VECTOR_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {"type": "array", "items": {"type": "number"}},
+        {
+            "type": "object",
+            "description": "In MessagePack.",
+            "properties": {
+                "dtype": {"type": "string"},
+                "shape": {"type": "array", "items": {"type": "integer"}},
+                "data": {"type": "string", "format": "binary"},
+            },
+        },
+    ]
+}
+
+
+class ErrorDetail(msgspec.Struct, frozen=True):
+    """What went wrong, and whether the same call may work later."""
+
+    code: str
+    message: str
+    retryable: bool
+    param: str | None
+
+
+class ErrorAnswer(msgspec.Struct, frozen=True):
+    """Body of every error on the native routes."""
+
+    error: ErrorDetail
+
+
+class OpenAIErrorDetail(msgspec.Struct, frozen=True):
+    """An error as OpenAI's clients read it."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str
+
+
+class OpenAIErrorAnswer(msgspec.Struct, frozen=True):
+    """Body of every error on the OpenAI routes."""
+
+    error: OpenAIErrorDetail
+
+
+class EncodedItem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One item's vector, or its error."""
+
+    dense: Annotated[Any, Meta(extra_json_schema=VECTOR_SCHEMA)] = None
+    tokens: int = 0
+    truncated: bool = False
+    error: ErrorDetail | None = None
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """Tokens that were embedded."""
+
+    tokens: int
+
+
+class EncodeAnswer(msgspec.Struct, frozen=True):
+    """One entry an item, in the order of the request."""
+
+    model: str
+    items: list[EncodedItem]
+    usage: Usage
+
+
+class Embedding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`embedding` is text with `encoding_format: base64`."""
+
+    index: int
+    embedding: list[float] | str
+    object: str = "embedding"
+    truncated: bool = False
+
+
+class EmbeddingsUsage(msgspec.Struct, frozen=True):
+    """Tokens that were embedded."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingsAnswer(msgspec.Struct, frozen=True):
+    """OpenAI's list of embeddings; `truncated` is there only where an input was cut."""
+
+    data: list[Embedding]
+    model: str
+    usage: EmbeddingsUsage
+    object: str = "list"
+
+
+class ModelList(msgspec.Struct, frozen=True):
+    """OpenAI's list of models."""
+
+    data: list[ModelObject]
+    object: str = "list"

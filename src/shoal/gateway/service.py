@@ -1,0 +1,132 @@
+"""One gateway process: its broker connection, its view of the fleet, its requests in flight.
+
+Decides when the process is ready and what it publishes of itself. It must not know routes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+
+from shoal.broker.connection import Connection
+from shoal.broker.streams import ensure_streams
+from shoal.catalog.resolve import Catalog
+from shoal.errors import ProtocolError, Unavailable
+from shoal.gateway.fleet import Fleet
+from shoal.gateway.inflight import Inflight
+from shoal.settings import GatewaySettings
+from shoal.telemetry import log, trace
+from shoal.telemetry.metrics import GatewayMetrics
+from shoal.wire import subjects
+from shoal.wire.messages import GatewayPulse, WorkerPulse, decode_queue, encode
+
+#: Seconds between pulses while work waits, and while none does.
+BUSY_PULSE_S = 0.25
+IDLE_PULSE_S = 1.0
+
+_log = log.get(__name__)
+
+
+class Gateway:
+    """What the routes share; `open` makes one."""
+
+    def __init__(
+        self, id_: str, settings: GatewaySettings, catalog: Catalog, connection: Connection
+    ) -> None:
+        self.id = id_
+        self.settings = settings
+        self.catalog = catalog
+        self.metrics = GatewayMetrics()
+        self.fleet = Fleet(settings.pool)
+        self.inflight = Inflight(id_, settings, connection, self.fleet, self.metrics)
+        self.tracer = trace.tracer(settings.otlp_endpoint, "shoal-gateway")
+        self.draining = False
+        self._measured: set[str] = set()
+        self._connection = connection
+        self._pulse_now = asyncio.Event()
+        self._pulses: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(cls, settings: GatewaySettings, catalog: Catalog) -> Gateway:
+        """Connect to the broker and begin to listen and to pulse.
+
+        Raises:
+            ConfigError, BrokerError, Unavailable: as `Connection.open` and `ensure_streams`.
+        """
+        id_ = f"g{secrets.token_hex(6)}"
+        connection = await Connection.open(settings, f"gateway-{id_}")
+        try:
+            await ensure_streams(connection)
+        except BaseException:
+            await connection.close()
+            raise
+        self = cls(id_, settings, catalog, connection)
+        self._listen()
+        await connection.flush()
+        return self
+
+    def _listen(self) -> None:
+        connection = self._connection
+        connection.subscribe(subjects.reply_subject(self.id), self.inflight.on_reply)
+        connection.subscribe(f"{subjects.WORKER_PULSES}.*", self._on_worker_pulse)
+        self.inflight.announce = self._pulse_now.set
+        self._pulses = asyncio.get_running_loop().create_task(self._pulse_for_ever())
+
+    async def close(self) -> None:
+        """Stop pulsing and leave the broker."""
+        if self._pulses is not None:
+            self._pulses.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._pulses
+        await self._connection.close()
+        await asyncio.to_thread(self.tracer.close)
+
+    def missing(self) -> list[str]:
+        """What keeps this gateway from answering; empty when it is ready."""
+        why = []
+        if self.draining:
+            why.append("this gateway is shutting down")
+        if not self._connection.connected:
+            why.append("the broker is not reachable")
+        elif not self.fleet.workers:
+            why.append(f"no worker of pool '{self.settings.pool}' was heard lately")
+        elif not self.fleet.ready:
+            why.append("no worker says that it is ready")
+        return why
+
+    # --- pulses -----------------------------------------------------------------------------------
+
+    def _on_worker_pulse(self, data: bytes, reply: str, status: str | None, subject: str) -> None:
+        try:
+            pulse = decode_queue(data)
+        except ProtocolError:
+            self.metrics.error(ProtocolError.code)
+            return
+        if isinstance(pulse, WorkerPulse):
+            self.fleet.heard(pulse, asyncio.get_running_loop().time())
+            self.inflight.rates_changed()
+
+    async def _pulse_for_ever(self) -> None:
+        while True:
+            outstanding = self.inflight.outstanding_s()
+            self._pulse(outstanding)
+            period_s = BUSY_PULSE_S if outstanding else IDLE_PULSE_S
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._pulse_now.wait(), period_s)
+            self._pulse_now.clear()
+
+    def _measure(self, outstanding: dict[str, float]) -> None:
+        self.metrics.broker_connected(self._connection.connected)
+        self.metrics.outstanding_units(self.inflight.units)
+        for model in self._measured | outstanding.keys():
+            self.metrics.outstanding_seconds(model, outstanding.get(model, 0.0))
+        self._measured |= outstanding.keys()
+
+    def _pulse(self, outstanding: dict[str, float]) -> None:
+        self._measure(outstanding)
+        if self.fleet.forget_silent(asyncio.get_running_loop().time()):
+            self.inflight.rates_changed()
+        pulse = GatewayPulse(self.id, self.settings.pool, outstanding)
+        with contextlib.suppress(Unavailable):
+            self._connection.publish(f"{subjects.GATEWAY_PULSES}.{self.id}", encode(pulse))
