@@ -58,16 +58,20 @@ class Arrived(_Value, frozen=True):
 
 
 class PullEnded(_Value, frozen=True):
-    """A pull request is over: expired, empty, withdrawn or lost with the connection."""
+    """A pull request is over: filled, expired, empty, withdrawn or lost with the connection.
+
+    `found_all`: it ended because nothing more was there.
+    """
 
     pull: int
+    found_all: bool = False
 
 
 class Prepared(_Value, frozen=True):
-    """A unit was decoded and tokenized; a length of 0 marks an item that failed already."""
+    """Units were decoded and tokenized: (unit, the lengths of its items), together, so that they
+    may share a batch. A length of 0 marks an item that failed already."""
 
-    unit: str
-    lengths: list[int]
+    units: list[tuple[str, list[int]]]
 
 
 class RuntimeStarted(_Value, frozen=True):

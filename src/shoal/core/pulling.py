@@ -24,7 +24,7 @@ class Pulls:
         self._next = 1
         self._open: dict[int, ModelState] = {}
 
-    def ended(self, pull: int) -> None:
+    def ended(self, pull: int, found_all: bool = False) -> None:
         """The broker, or the connection, ended this pull."""
         model = self._open.pop(pull, None)
         if model is None:
@@ -33,8 +33,8 @@ class Pulls:
             model.standing_pull = None
         if model.batch_pull == pull:
             model.batch_pull = None
-            # It ended before it was full: nothing more waits until a delivery says otherwise.
-            model.pending = 0
+            if found_all:
+                model.pending = 0
 
     def lost(self) -> None:
         """The connection is gone and every pull with it."""

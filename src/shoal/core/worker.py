@@ -42,6 +42,7 @@ class WorkerCore:
 
     def __init__(self, config: WorkerConfig) -> None:
         self._config = config
+        self.pinned = frozenset(config.pinned)
         self.lanes = {name: Lane(name) for name in config.lanes}
         self.models = {spec.name: ModelState(spec) for spec in config.models}
         self.units = Units(self.models)
@@ -71,18 +72,26 @@ class WorkerCore:
         parts = (self.units, self._residency, self._dispatch)
         return min((t for part in parts if (t := part.next_wake()) is not None), default=None)
 
+    def pinned_failed(self) -> list[str]:
+        """Pinned models that could not be loaded."""
+        return [name for name in self._config.pinned if self.models[name].state == "failed"]
+
     def _react(self, event: ev.Event, now: float) -> list[Instruction]:
         match event:
             case ev.Arrived():
                 return self._arrived(event, now)
             case ev.Prepared():
-                return self.units.prepared(event.unit, event.lengths, now)
+                return [
+                    instruction
+                    for unit, lengths in event.units
+                    for instruction in self.units.prepared(unit, lengths, now)
+                ]
             case ev.Finished():
                 return self._dispatch.finished(event, now)
             case ev.Settled():
                 return self.units.settled(event.unit)
             case ev.PullEnded():
-                self._pulls.ended(event.pull)
+                self._pulls.ended(event.pull, event.found_all)
             case ev.Ticked():
                 pass
             case ev.Unheard():

@@ -1,0 +1,1 @@
+"""The sidecar of one machine: pulls units, prepares items, runs batches, answers."""

@@ -1,0 +1,231 @@
+"""The runtime processes of a worker's lanes: performs `StartRuntime`, `Load`, `Run`.
+
+It turns what processes say and how they end into events and callbacks; what follows from them
+is the core's decision.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from itertools import count
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+
+from shoal.catalog.resolve import Catalog
+from shoal.core import events as ev
+from shoal.errors import ErrorInfo, ShoalError, Unavailable
+from shoal.runtimes.link import RuntimeProcess, RuntimeSpec
+from shoal.settings import WorkerSettings
+from shoal.telemetry import log
+from shoal.values import EncodeParams
+from shoal.wire.arrays import to_wire
+from shoal.wire.messages import (
+    Done,
+    Failed,
+    FromRuntime,
+    Hello,
+    Loaded,
+    Run,
+    Stats,
+    ToRuntime,
+)
+from shoal.worker.models import device_kind, files_of, load_of, preparer_of
+from shoal.worker.text import Preparer
+
+_log = log.get(__name__)
+
+
+class Hears(Protocol):
+    """Who is told what runtimes do."""
+
+    def emit(self, event: ev.Event) -> None: ...
+
+    def batch_done(self, lane: str, done: Done) -> None: ...
+
+    def batch_failed(self, lane: str, batch: int, error: ErrorInfo) -> None: ...
+
+    def runtime_died(self, lane: str, kind: str, reason: str) -> None: ...
+
+
+class LaneSpec(msgspec.Struct, frozen=True):
+    """One device and the threads its runtimes may use."""
+
+    id: str
+    device: str
+    threads: int
+
+
+class Lanes:
+    """All runtime processes of this worker, one per lane and runtime kind.
+
+    Args:
+        hears: takes what comes back.
+        before_load: awaited with the model's name before it is loaded: its place on the queue.
+    """
+
+    def __init__(
+        self,
+        specs: list[LaneSpec],
+        catalog: Catalog,
+        settings: WorkerSettings,
+        hears: Hears,
+        before_load: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self.specs = {spec.id: spec for spec in specs}
+        self.preparers: dict[str, Preparer] = {}
+        self._catalog = catalog
+        self._settings = settings
+        self._hears = hears
+        self._emit = hears.emit
+        self._before_load = before_load
+        self._probes: dict[int, asyncio.Future[None]] = {}
+        self._probe_ids = count(-1, -1)
+        self._computed_at: dict[str, float] = {}
+        self._processes: dict[tuple[str, str], RuntimeProcess] = {}
+        self._hellos: dict[tuple[str, str], Hello] = {}
+        self._kinds: dict[tuple[str, str], str] = {}  # (lane, model) -> kind it is loaded in
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start_runtime(self, lane: str, kind: str) -> None:
+        """Start a runtime process; `RuntimeStarted` or `RuntimeDied` follows."""
+        self._spawn(self._start(lane, kind))
+
+    def load(self, lane: str, model: str) -> None:
+        """Fetch the files, read the tokenizer, load; `Loaded` or `LoadFailed` follows."""
+        self._spawn(self._load(lane, model))
+
+    def run(self, lane: str, run: Run) -> None:
+        """Send a batch; a process that died meanwhile has its `RuntimeDied` on the way."""
+        self._send(lane, self._kinds[lane, run.model], run)
+
+    def computed_at(self, lane: str) -> float:
+        """When the lane last answered a forward pass; minus infinity if it never did."""
+        return self._computed_at.get(lane, float("-inf"))
+
+    async def probe(self, lane: str, model: str) -> None:
+        """A forward pass of one short item, straight to the runtime. Raises `Unavailable`."""
+        (item,) = self.preparers[model].prepare(["ready"], EncodeParams())
+        if isinstance(item, ShoalError):
+            raise Unavailable(item.message)
+        probe = next(self._probe_ids)
+        future = self._probes[probe] = asyncio.get_running_loop().create_future()
+        if item.ids is None:
+            run = Run(probe, model, ["dense"], texts=[item.text or ""])
+        else:
+            lengths = np.array([item.length], dtype=np.int32)
+            run = Run(probe, model, ["dense"], to_wire(item.ids), to_wire(lengths))
+        try:
+            self.run(lane, run)
+            await future
+        finally:
+            self._probes.pop(probe, None)
+
+    def _probed(self, probe: int, error: Unavailable | None) -> None:
+        future = self._probes.get(probe)
+        if future is None or future.done():
+            return
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
+
+    def inputs(self, lane: str, model: str) -> str:
+        """What the model's runtime takes: ``tokens`` or ``text``."""
+        return self._hellos[lane, self._kinds[lane, model]].capabilities.inputs
+
+    async def stop(self) -> None:
+        """End all processes."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*(process.stop() for process in self._processes.values()))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _send(self, lane: str, kind: str, message: ToRuntime) -> None:
+        process = self._processes.get((lane, kind))
+        if process is not None:
+            process.send(message)
+
+    async def _start(self, lane: str, kind: str) -> None:
+        spec = self.specs[lane]
+        process = RuntimeProcess(
+            RuntimeSpec(kind, spec.device, spec.threads),
+            lambda message: self._heard(lane, message),
+            lambda code, tail: self._exited(lane, kind, code, tail),
+        )
+        try:
+            hello = await process.start()
+        except ShoalError as error:
+            _log.event(
+                "runtime_start_failed", level="error", lane=lane, kind=kind, error=str(error)
+            )
+            self._hears.runtime_died(lane, kind, error.message)
+            return
+        self._processes[lane, kind], self._hellos[lane, kind] = process, hello
+        _log.event("runtime_started", lane=lane, kind=kind, pid=process.pid, device=hello.device)
+        self._emit(ev.RuntimeStarted(lane, kind))
+
+    def _exited(self, lane: str, kind: str, code: int, tail: str) -> None:
+        self._processes.pop((lane, kind), None)
+        last = tail.strip().splitlines()[-1] if tail.strip() else ""
+        reason = f"exit status {code}" + (f": {last}" if last else "")
+        _log.event("runtime_died", level="error", lane=lane, kind=kind, status=code, last=last)
+        self._hears.runtime_died(lane, kind, reason)
+
+    async def _load(self, lane: str, model: str) -> None:
+        card = self._catalog.card(model)
+        device = self.specs[lane].device
+        profile = card.profile(device_kind(device))
+        kind = profile.runtime
+        try:
+            await self._before_load(model)
+            folder = await asyncio.to_thread(files_of, card, self._settings)
+            hello = self._hellos[lane, kind]
+            if model not in self.preparers:
+                self.preparers[model] = await asyncio.to_thread(
+                    preparer_of, card, folder, profile, hello.capabilities.inputs
+                )
+        except ShoalError as error:
+            self._load_failed(lane, model, error.message)
+            return
+        self._kinds[lane, model] = kind
+        self._send(lane, kind, load_of(card, folder, device))
+
+    def _load_failed(self, lane: str, model: str, reason: str) -> None:
+        _log.event("load_failed", level="error", lane=lane, model=model, error=reason)
+        self._emit(ev.LoadFailed(lane, model, reason))
+
+    def _heard(self, lane: str, message: FromRuntime) -> None:
+        match message:
+            case Done():
+                self._computed_at[lane] = time.monotonic()
+                if message.batch < 0:
+                    self._probed(message.batch, None)
+                else:
+                    self._hears.batch_done(lane, message)
+            case Loaded(model, bytes_, seconds):
+                _log.event("loaded", lane=lane, model=model, mb=bytes_ >> 20, s=round(seconds, 3))
+                self._emit(ev.Loaded(lane, model, bytes_, seconds))
+            case Failed(batch=int(batch)):
+                error = ErrorInfo(message.code, message.message)
+                if batch < 0:
+                    self._probed(batch, Unavailable(message.message))
+                else:
+                    self._hears.batch_failed(lane, batch, error)
+            case Failed(model=str(model)):
+                self._load_failed(lane, model, message.message)
+            case Failed():
+                _log.event("runtime_complained", level="warning", lane=lane, error=message.message)
+            case Stats():
+                pass
+            case _:
+                _log.event(
+                    "unexpected_message", level="warning", lane=lane, kind=type(message).__name__
+                )

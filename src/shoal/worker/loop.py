@@ -1,0 +1,241 @@
+"""The worker's shell: feeds events to the core and performs what it says. Holds no decision.
+
+Instructions go to: the broker (pulls, acks), the preparing thread, the lanes' runtimes, and the
+replies. Everything runs on one event loop, in the order it happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from typing import assert_never
+
+from shoal.broker.base import Delivery, PullEnd
+from shoal.catalog.resolve import Catalog
+from shoal.core import events as ev
+from shoal.core.brokerclock import BrokerClock
+from shoal.core.worker import WorkerCore
+from shoal.errors import ErrorInfo, ProtocolError, Unavailable
+from shoal.telemetry import log
+from shoal.values import Features
+from shoal.wire.messages import Done, Unit, decode_queue
+from shoal.worker.batches import Batches
+from shoal.worker.lanes import Lanes
+from shoal.worker.preparing import Outcome, Preparing
+from shoal.worker.queue import WorkerQueue
+from shoal.worker.replies import Replies
+from shoal.worker.stash import Stash
+from shoal.worker.watch import Watch
+
+_log = log.get(__name__)
+
+#: Standing pulls are renewed this often; the broker forgets those of a worker that died as late.
+STANDING_PULL_S = 30.0
+#: Text bytes a token, until the tokenizer tells: English WordPiece gives 4 to 5.
+BYTES_PER_TOKEN = 4
+
+
+class Loop:
+    """One worker between its broker, its preparing thread and its lanes."""
+
+    def __init__(self, core: WorkerCore, watch: Watch, catalog: Catalog) -> None:
+        self.core = core
+        self.units: dict[str, Stash] = {}
+        self._watch = watch
+        self._clock = BrokerClock()
+        self._batches = Batches(self.units, watch, catalog)
+        self._events: deque[ev.Event] = deque()
+        self._handling = False
+        self._empty = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = float("inf")
+        self._queue: WorkerQueue
+        self._replies: Replies
+        self._lanes: Lanes
+        self._preparing: Preparing
+
+    def attach(
+        self, queue: WorkerQueue, replies: Replies, lanes: Lanes, preparing: Preparing
+    ) -> None:
+        """Connect the parts that report back here; nothing may be emitted before."""
+        self._queue, self._replies = queue, replies
+        self._lanes, self._preparing = lanes, preparing
+
+    # --- events in --------------------------------------------------------------------------------
+
+    def emit(self, event: ev.Event) -> None:
+        """Let the core react; events that come up meanwhile follow in order."""
+        self._events.append(event)
+        if self._handling:
+            return
+        self._handling = True
+        try:
+            while self._events:
+                now = time.monotonic()
+                for instruction in self.core.handle(self._events.popleft(), now):
+                    self._perform(instruction, now)
+        finally:
+            self._handling = False
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        at = self.core.next_wake()
+        if at is None or at >= self._timer_at:
+            return  # a timer that rings early does no harm
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = at
+        self._timer = asyncio.get_running_loop().call_later(
+            max(0.0, at - time.monotonic()), self._ring
+        )
+
+    def _ring(self) -> None:
+        self._timer, self._timer_at = None, float("inf")
+        self.emit(ev.Ticked())
+
+    def delivered(self, pull: int, delivery: Delivery) -> None:
+        """A unit came from the queue."""
+        now = time.monotonic()
+        try:
+            unit = decode_queue(delivery.data)
+            if not isinstance(unit, Unit):
+                raise ProtocolError(f"a {type(unit).__name__} stands on the work queue")
+        except ProtocolError as error:
+            _log.event("unit_unreadable", level="error", error=str(error))
+            self._queue.term(delivery.ack, "unreadable")
+            return
+        if unit.model not in self.core.models:
+            self._queue.nak(delivery.ack, 1.0)
+            return
+        self._clock.seen(delivery.timestamp_s, now)
+        published = self._clock.to_local(delivery.timestamp_s)
+        stash = self.units.get(unit.id)
+        if stash is None:
+            stash = Stash(unit, delivery.ack, delivery.delivered, now, max(0.0, now - published))
+            self.units[unit.id] = stash
+            self._watch.arrived(stash)
+        else:  # redelivered to us: from now on the newest ack subject counts
+            self._queue.release(stash.ack)
+            stash.ack = delivery.ack
+        self._queue.hold(delivery.ack)
+        self.emit(ev.Arrived(_head(unit, delivery, published), pull, delivery.pending))
+
+    def pull_ended(self, pull: int, reason: PullEnd) -> None:
+        """The broker ended a pull."""
+        self._watch.metrics.pull(reason)
+        if reason == "consumer_gone":
+            self._queue.restore_consumers()
+        self.emit(ev.PullEnded(pull, found_all=reason in ("empty", "expired")))
+
+    def prepared(self, done: list[tuple[str, Outcome, float]]) -> None:
+        """The preparing thread finished these units."""
+        lengths = []
+        for unit, outcome, at in done:
+            stash = self.units.get(unit)
+            if stash is not None:
+                lengths.append((unit, stash.prepared(outcome, at)))
+                self._watch.prepared(stash, lengths[-1][1])
+        self.emit(ev.Prepared(lengths))
+
+    def batch_done(self, lane: str, done: Done) -> None:
+        """A runtime answered a batch."""
+        self._batches.done(lane, done)
+        self.emit(ev.Finished(lane, done.batch, done.seconds))
+
+    def batch_failed(self, lane: str, batch: int, error: ErrorInfo) -> None:
+        """A runtime gave a batch back."""
+        _log.event("batch_failed", level="warning", lane=lane, code=error.code, error=error.message)
+        self._batches.dropped(batch)
+        self.emit(ev.BatchFailed(lane, batch, error))
+
+    def runtime_died(self, lane: str, kind: str, reason: str) -> None:
+        """A runtime process ended, or could not start."""
+        models = {name for name, model in self.core.models.items() if model.spec.kind == kind}
+        self._batches.lost(lane, models)
+        self.emit(ev.RuntimeDied(lane, kind, reason))
+
+    # --- instructions out -------------------------------------------------------------------------
+
+    def _perform(self, instruction: ev.Instruction, now: float) -> None:
+        match instruction:
+            case ev.Pull():
+                self._pull(instruction)
+            case ev.Prepare(unit):
+                stash = self.units[unit]
+                self._preparing.submit(stash.unit, self._lanes.preparers[stash.unit.model])
+            case ev.Run():
+                self._run(instruction, now)
+            case ev.Reply(unit):
+                self._replies.send(self.units[unit])
+            case ev.Forget(unit):
+                self._watch.answered(self._forget(unit))
+            case ev.Withdraw(pull):
+                self._queue.withdraw(pull)
+            case ev.FailItem(unit, index, error):
+                self._watch.item_failed(error)
+                self.units[unit].fail(index, error)
+            case ev.Fail(unit, error):
+                self._watch.unit_failed(self.units[unit], error)
+                self._replies.send_error(self.units[unit], error)
+            case ev.Return(unit, delay_s):
+                stash = self._forget(unit)
+                self._watch.dropped(stash, "returned")
+                self._queue.nak(stash.ack, delay_s)
+            case ev.Terminate(unit, reason):
+                stash = self._forget(unit)
+                self._watch.dropped(stash, reason)
+                self._queue.term(stash.ack, reason)
+            case ev.StartRuntime(lane, kind):
+                self._lanes.start_runtime(lane, kind)
+            case ev.Load(lane, model):
+                self._lanes.load(lane, model)
+            case _:
+                assert_never(instruction)
+
+    def _pull(self, pull: ev.Pull) -> None:
+        expires_s = STANDING_PULL_S if pull.standing else None
+        try:
+            self._queue.pull(pull.pull, pull.klass, pull.model, pull.count, expires_s)
+        except Unavailable:
+            self.emit(ev.PullEnded(pull.pull))
+
+    def _run(self, run: ev.Run, now: float) -> None:
+        text = self._lanes.inputs(run.lane, run.model) == "text"
+        self._lanes.run(run.lane, self._batches.started(run, text, now))
+
+    def _forget(self, unit: str) -> Stash:
+        stash = self.units.pop(unit)
+        self._queue.release(stash.ack)
+        self._replies.forget(stash)
+        if not self.units:
+            self._empty.set()
+        return stash
+
+    async def drained(self, timeout_s: float) -> bool:
+        """Take nothing new and wait until every unit is settled; False if time ran out."""
+        self.emit(ev.DrainBegan())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while self.units:
+                    self._empty.clear()
+                    await self._empty.wait()
+        return not self.units
+
+
+def _head(unit: Unit, delivery: Delivery, published: float) -> ev.UnitHead:
+    size = sum(map(len, unit.items))
+    tokens = size // BYTES_PER_TOKEN + 2 * len(unit.items)
+    mean = tokens // max(1, len(unit.items))
+    return ev.UnitHead(
+        id=unit.id,
+        request=unit.request,
+        model=unit.model,
+        items=len(unit.items),
+        estimate=Features(tokens, len(unit.items), tokens * mean),
+        deadline=published + unit.budget_s,
+        delivered=delivery.delivered,
+        klass=unit.klass,
+        tenant=unit.tenant,
+    )

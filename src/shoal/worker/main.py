@@ -1,0 +1,169 @@
+"""Starts a worker: connects its parts, follows signals, and ends it without losing a unit."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import socket
+from collections.abc import Callable
+
+import uvloop
+
+from shoal.broker.connection import Connection
+from shoal.broker.keepalive import Keepalive
+from shoal.broker.pulls import Puller
+from shoal.broker.streams import ensure_streams
+from shoal.catalog.resolve import Catalog
+from shoal.core import events as ev
+from shoal.core.worker import WorkerConfig, WorkerCore
+from shoal.errors import ProtocolError
+from shoal.settings import WorkerSettings
+from shoal.telemetry import log
+from shoal.telemetry.metrics import WorkerMetrics
+from shoal.wire import subjects
+from shoal.wire.messages import Cancel, GatewayPulse, WorkerPulse, decode_queue
+from shoal.worker.devices import lanes_of
+from shoal.worker.health import HealthServer
+from shoal.worker.lanes import Lanes
+from shoal.worker.loop import Loop
+from shoal.worker.models import spec_of
+from shoal.worker.preparing import Preparing
+from shoal.worker.queue import WorkerQueue
+from shoal.worker.replies import Replies
+from shoal.worker.report import Report
+from shoal.worker.watch import Watch
+
+_log = log.get(__name__)
+
+#: How long to try to reach the broker at start, as it may start at the same moment.
+CONNECT_S = 30.0
+
+
+def run(settings: WorkerSettings) -> None:
+    """Run a worker until SIGTERM or SIGINT. Raises `ShoalError` if it cannot start."""
+    log.configure(settings.log_level, settings.log_format)
+    # One preparing thread is enough; the tokenizer's own pool would take cores from the lanes.
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    uvloop.run(_run(settings))
+
+
+async def _run(settings: WorkerSettings) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    worker = Worker(settings)
+    try:
+        await worker.start()
+        await stop.wait()
+        await worker.drain()
+    finally:
+        await worker.close()
+
+
+class Worker:
+    """All parts of one worker process."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self._settings = settings
+        self.id = f"{socket.gethostname()}-{secrets.token_hex(4)}"
+        catalog = Catalog.load(settings.catalog)
+        specs = lanes_of(settings)
+        config = WorkerConfig(
+            lanes=[spec.id for spec in specs],
+            models=[spec_of(card, specs[0].device) for card in catalog.cards()],
+            pinned=[catalog.card(name).name for name in settings.models],
+            on_demand=settings.on_demand,
+            cooldown_s=settings.load_cooldown_s,
+        )
+        self.core = WorkerCore(config)
+        self.metrics = WorkerMetrics()
+        self._watch = Watch(self.metrics, self.core.models)
+        self._loop = Loop(self.core, self._watch, catalog)
+        self._lanes = Lanes(specs, catalog, settings, self._loop, self._before_load)
+        self._closers: list[Callable[[], object]] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._queue: WorkerQueue | None = None
+
+    async def _before_load(self, model: str) -> None:
+        assert self._queue is not None
+        await self._queue.ensure_consumer(model)
+
+    async def start(self) -> None:
+        """Connect, start the runtimes, load the pinned models, begin to pull."""
+        settings, loop = self._settings, self._loop
+        name = f"shoal-worker-{self.id}"
+        connection = await Connection.open(
+            settings,
+            name,
+            on_disconnected=lambda: loop.emit(ev.BrokerLost()),
+            on_reconnected=lambda: loop.emit(ev.BrokerBack()),
+            wait_s=CONNECT_S,
+        )
+        await ensure_streams(connection)
+        keepalive = await Keepalive.open(settings, f"{name}-keepalive", settings.ack_wait_s)
+        puller = Puller(connection, loop.delivered, loop.pull_ended)
+        self._queue = WorkerQueue(connection, puller, keepalive, settings)
+        preparing = Preparing(loop.prepared)
+        self._closers.append(preparing.stop)
+        loop.attach(self._queue, Replies(connection, self.id, loop.emit), self._lanes, preparing)
+        connection.subscribe(subjects.CANCELS, self._cancelled)
+        connection.subscribe(f"{subjects.GATEWAY_PULSES}.*", self._gateway_pulsed)
+        identity = WorkerPulse(
+            self.id, settings.pool, socket.gethostname(), list(self._lanes.specs), {}
+        )
+        report = Report(self.core, self._lanes, self._watch, connection, identity)
+        self._health = HealthServer(settings, report, self.metrics)
+        self._health.start()
+        self._tasks = [
+            asyncio.create_task(report.pulse_forever()),
+            asyncio.create_task(report.probe_forever()),
+        ]
+        _log.event(
+            "worker_started",
+            worker=self.id,
+            lanes=",".join(identity.lanes),
+            health=self._health.url,
+        )
+        loop.emit(ev.Ticked())
+
+    def _cancelled(self, data: bytes, reply: str, status: str | None, subject: str) -> None:
+        message = _decoded(data)
+        if isinstance(message, Cancel):
+            self._loop.emit(ev.Cancelled(message.requests))
+
+    def _gateway_pulsed(self, data: bytes, reply: str, status: str | None, subject: str) -> None:
+        message = _decoded(data)
+        if isinstance(message, GatewayPulse) and message.pool == self._settings.pool:
+            self._loop.emit(ev.DemandSeen(message.gateway, message.outstanding_s))
+
+    async def drain(self) -> None:
+        """Give back what has not started, answer the rest."""
+        _log.event("worker_draining", units=len(self.core.units))
+        if not await self._loop.drained(self._settings.drain_s):
+            _log.event("drain_timed_out", level="warning", units=len(self.core.units))
+
+    async def close(self) -> None:
+        """End everything; units still held go to other workers after `ack_wait_s`."""
+        for task in self._tasks:
+            task.cancel()
+        for close in self._closers:
+            close()
+        await self._lanes.stop()
+        if self._tasks:
+            await self._health.stop()
+        if self._queue is not None:
+            await self._queue.close()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        _log.event("worker_stopped", worker=self.id)
+
+
+def _decoded(data: bytes) -> object:
+    try:
+        return decode_queue(data)
+    except ProtocolError as error:
+        _log.event("message_unreadable", level="warning", error=str(error))
+        return None

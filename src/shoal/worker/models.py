@@ -1,0 +1,63 @@
+"""Cards as the worker uses them: what the core must know, what a runtime is told, how items are prepared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from shoal.catalog.card import Card, Profile
+from shoal.catalog.fetch import fetch
+from shoal.core.batcher import Budget
+from shoal.core.models import ModelSpec
+from shoal.settings import WorkerSettings
+from shoal.wire.messages import Load
+from shoal.worker.text import PlainPreparer, Preparer, TextPreparer
+
+
+def device_kind(device: str) -> str:
+    """``cuda`` of ``cuda:0``: the kind that profiles are made for."""
+    return device.partition(":")[0]
+
+
+def spec_of(card: Card, device: str) -> ModelSpec:
+    """What the core must know to schedule this card on this device."""
+    profile = card.profile(device_kind(device))
+    seed = profile.cost
+    return ModelSpec(
+        name=card.name,
+        kind=profile.runtime,
+        max_tokens=card.max_tokens,
+        budget=Budget(profile.max_batch_seconds, profile.max_batch_tokens, profile.max_batch_items),
+        cost_seed=(seed.base_s, seed.token_s, seed.square_s, seed.item_s),
+    )
+
+
+def load_of(card: Card, folder: Path, device: str) -> Load:
+    """What a runtime is told to load."""
+    profile = card.profile(device_kind(device))
+    encode = card.tasks.encode
+    heads: dict[str, dict[str, Any]] = {}
+    if encode is not None:
+        heads = {encode.head: {"pooling": encode.pooling, "dim": encode.dim}}
+    return Load(
+        card.name, str(folder), card.family, heads, profile.dtype, card.max_tokens, profile.options
+    )
+
+
+def files_of(card: Card, settings: WorkerSettings) -> Path:
+    """The model's folder, fetched if it is not there; blocking. Raises `SourceError`."""
+    return fetch(card, cache_dir=settings.cache_dir, offline=settings.offline)
+
+
+def preparer_of(card: Card, folder: Path, profile: Profile, inputs: str) -> Preparer:
+    """How this model's items are prepared; reads the tokenizer, blocking.
+
+    Args:
+        inputs: what the runtime takes by itself (`Capabilities.inputs`); the profile may say else.
+
+    Raises:
+        ModelLoadFailed: the tokenizer cannot be read.
+    """
+    if profile.options.get("inputs", inputs) == "text":
+        return PlainPreparer(card)
+    return TextPreparer(card, folder)

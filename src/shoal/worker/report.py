@@ -1,0 +1,122 @@
+"""What a worker tells others of itself: its pulse on the broker, and whether it is ready.
+
+Readiness rests on a forward pass: a batch that finished lately, or a probe straight to the
+runtime, never through the queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+
+from shoal.broker.base import Bus
+from shoal.core.lanes import Lane
+from shoal.core.worker import WorkerCore
+from shoal.errors import Unavailable
+from shoal.wire import subjects
+from shoal.wire.messages import ModelPulse, WorkerPulse, encode
+from shoal.worker.lanes import Lanes
+from shoal.worker.watch import Watch
+
+PULSE_S = 0.5
+#: A batch that finished this long ago still proves that the device computes.
+RECENT_S = 10.0
+PROBE_S = 5.0
+
+
+class Report:
+    """Pulse and readiness of one worker."""
+
+    def __init__(
+        self, core: WorkerCore, lanes: Lanes, watch: Watch, bus: Bus, identity: WorkerPulse
+    ) -> None:
+        self._core = core
+        self._lanes = lanes
+        self._watch = watch
+        self._bus = bus
+        self._identity = identity
+        self._unready: list[str] = ["starting"]
+
+    async def pulse_forever(self) -> None:
+        """Publish a pulse each period; a lost one costs a period."""
+        while True:
+            self.pulse()
+            await asyncio.sleep(PULSE_S)
+
+    async def probe_forever(self) -> None:
+        """Keep the readiness that pulses carry fresh."""
+        while True:
+            self._unready = await self.missing()
+            self.pulse()
+            await asyncio.sleep(PULSE_S if self._unready else RECENT_S / 2)
+
+    def pulse(self) -> None:
+        """Publish how this worker is, now."""
+        held = len(self._core.units)
+        self._watch.metrics.units_held(held)
+        self._watch.metrics.broker_connected(self._bus.connected)
+        resident = [m for m in self._core.models.values() if m.state == "resident"]
+        self._watch.metrics.resident_models(len(resident))
+        pulse = WorkerPulse(
+            self._identity.worker,
+            self._identity.pool,
+            self._identity.host,
+            self._identity.lanes,
+            {
+                name: self._model(name)
+                for name, model in self._core.models.items()
+                if model.state != "absent"
+            },
+            held,
+            self._core.draining,
+            not self._unready and not self._core.draining,
+        )
+        subject = f"{subjects.WORKER_PULSES}.{subjects.token(pulse.worker)}"
+        with contextlib.suppress(Unavailable):
+            self._bus.publish(subject, encode(pulse))
+
+    def _model(self, name: str) -> ModelPulse:
+        model = self._core.models[name]
+        lanes = sum(name in lane.resident for lane in self._core.lanes.values())
+        return ModelPulse(
+            model.state,
+            lanes,
+            model.cost.token_s / self._watch.bytes_per_token(name),
+            model.cost.per_item_s,
+            model.waiting_s,
+            model.reason,
+        )
+
+    async def missing(self) -> list[str]:
+        """What keeps this worker from being ready; empty when it is."""
+        missing = [] if self._bus.connected else ["broker: not connected"]
+        if self._core.draining:
+            missing.append("draining")
+        checks = [self._lane_missing(lane) for lane in self._core.lanes.values()]
+        return missing + [why for whys in await asyncio.gather(*checks) for why in whys]
+
+    async def _lane_missing(self, lane: Lane) -> list[str]:
+        waiting = [*([lane.loading] if lane.loading else []), *lane.to_load]
+        pinned = [name for name in waiting if name in self._core.pinned]
+        if pinned:
+            return [f"lane {lane.id}: loading {', '.join(pinned)}"]
+        failed = [f"model {n}: {self._core.models[n].reason}" for n in self._core.pinned_failed()]
+        if failed or not lane.resident:
+            return failed
+        return await self._probe(lane)
+
+    async def _probe(self, lane: Lane) -> list[str]:
+        if time.monotonic() - self._lanes.computed_at(lane.id) < RECENT_S:
+            return []
+        model = min(lane.resident)
+        try:
+            async with asyncio.timeout(PROBE_S):
+                await self._lanes.probe(lane.id, model)
+        except TimeoutError:
+            if time.monotonic() - self._lanes.computed_at(lane.id) < RECENT_S:
+                return []
+            return [f"lane {lane.id}: no forward pass of {model} within {PROBE_S:g} s"]
+        except Unavailable as error:
+            return [f"lane {lane.id}: {error.message}"]
+        return []

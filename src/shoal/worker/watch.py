@@ -1,0 +1,96 @@
+"""What a worker counts and logs: one call per happening, from the shell."""
+
+from __future__ import annotations
+
+from shoal.core import events as ev
+from shoal.core.models import ModelState
+from shoal.errors import DeadLettered, ErrorInfo
+from shoal.telemetry import log
+from shoal.telemetry.metrics import WorkerMetrics
+from shoal.wire.messages import Done
+from shoal.worker.stash import Stash
+
+_log = log.get(__name__)
+
+#: Share of the newest unit in the running mean of bytes a token.
+_SHARE = 0.05
+_BYTES_PER_TOKEN = 4.0
+
+
+class Watch:
+    """Metrics and log events of one worker, and the text statistics that pulses carry."""
+
+    def __init__(self, metrics: WorkerMetrics, models: dict[str, ModelState]) -> None:
+        self.metrics = metrics
+        self._models = models
+        self._bytes_per_token: dict[str, float] = {}
+
+    def arrived(self, stash: Stash) -> None:
+        """A unit was delivered."""
+        self.metrics.delivered(stash.delivered)
+        if stash.delivered > 1:
+            _log.event(
+                "redelivered", unit=stash.unit.id, model=stash.unit.model, delivery=stash.delivered
+            )
+
+    def prepared(self, stash: Stash, lengths: list[int]) -> None:
+        """A unit was tokenized: learn how many bytes a token has."""
+        tokens = sum(lengths)
+        if tokens and not any(item is not None and item.truncated for item in stash.items):
+            ratio = sum(map(len, stash.unit.items)) / tokens
+            mean = self.bytes_per_token(stash.unit.model)
+            self._bytes_per_token[stash.unit.model] = mean + _SHARE * (ratio - mean)
+
+    def bytes_per_token(self, model: str) -> float:
+        return self._bytes_per_token.get(model, _BYTES_PER_TOKEN)
+
+    def batch_done(self, lane: str, run: ev.Run, done: Done) -> None:
+        """A runtime computed a batch."""
+        model = self._models[run.model]
+        tokens = sum(item.tokens for item in run.items)
+        fill = run.predicted_s / model.spec.budget.seconds
+        self.metrics.batch(run.model, len(run.items), tokens, done.computed_tokens, fill)
+        self.metrics.predicted(run.model, run.predicted_s, done.seconds)
+        _log.event(
+            "batch_done",
+            level="debug",
+            lane=lane,
+            model=run.model,
+            items=len(run.items),
+            tokens=tokens,
+            ms=round(done.seconds * 1e3, 2),
+            predicted_ms=round(run.predicted_s * 1e3, 2),
+        )
+
+    def item_failed(self, error: ErrorInfo) -> None:
+        """One item of a unit failed."""
+        self.metrics.error(error.code)
+
+    def answered(self, stash: Stash) -> None:
+        """A unit was settled."""
+        answer = stash.answered
+        if answer is None:
+            return
+        outcome = "failed" if answer.error is not None else "answered"
+        self.metrics.unit(stash.unit.model, outcome, answer.timings)
+
+    def unit_failed(self, stash: Stash, error: ErrorInfo) -> None:
+        """A unit is answered with an error as a whole."""
+        self.metrics.error(error.code)
+        if error.code == DeadLettered.code:
+            self.metrics.dead_letter(stash.unit.model)
+        _log.event(
+            "unit_failed",
+            level="error",
+            unit=stash.unit.id,
+            model=stash.unit.model,
+            code=error.code,
+            error=error.message,
+        )
+
+    def dropped(self, stash: Stash, outcome: str) -> None:
+        """A unit was given back, or nobody wants it any more."""
+        self.metrics.unit(stash.unit.model, outcome)
+        _log.event(
+            "unit_dropped", level="debug", unit=stash.unit.id, model=stash.unit.model, why=outcome
+        )
