@@ -70,7 +70,13 @@ def to_yaml(card: Card) -> str:
         name: {key: value for key, value in task.items() if value is not None and value != {}}
         for name, task in fields["tasks"].items()
     }
-    return yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100)
+    text = _dump(fields, escape=False)
+    # PyYAML writes these as they are and then reads them back as plain line breaks.
+    return _dump(fields, escape=True) if set("\x85\u2028\u2029") & set(text) else text
+
+
+def _dump(fields: Any, *, escape: bool) -> str:
+    return yaml.safe_dump(fields, sort_keys=False, allow_unicode=not escape, width=100)
 
 
 def _compose(text: str, where: str) -> yaml.Node | None:

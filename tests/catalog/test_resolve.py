@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shoal.catalog.card import Card, EncodeTask, Source, Tasks
+from shoal.catalog.parse import to_yaml
+from shoal.catalog.resolve import Catalog
+from shoal.errors import CardError, UnknownModel
+
+CARDS = Path(__file__).parent.parent / "cards"
+
+
+def card(name: str, *aliases: str, dim: int = 8) -> Card:
+    return Card(
+        name=name,
+        aliases=list(aliases),
+        source=Source(dir="/m"),
+        family="fake",
+        tasks=Tasks(encode=EncodeTask(dim=dim)),
+        max_tokens=8,
+    )
+
+
+def save(folder: Path, *cards: Card) -> str:
+    folder.mkdir()
+    for i, each in enumerate(cards):
+        (folder / f"{i}.yaml").write_text(to_yaml(each))
+    return str(folder)
+
+
+def test_the_packaged_catalog() -> None:
+    catalog = Catalog.load([])
+    minilm = catalog.card("all-MiniLM-L6-v2")
+    assert catalog.card("minilm") is minilm
+    assert catalog.card("sentence-transformers/all-MiniLM-L6-v2") is minilm
+    assert "fake" not in catalog
+    assert all(each.license and each.description for each in catalog.cards())
+
+
+def test_no_model_answers_under_the_name_of_another() -> None:
+    with pytest.raises(UnknownModel):
+        Catalog.load([]).card("text-embedding-3-small")
+
+
+def test_an_unknown_model_names_the_nearest() -> None:
+    with pytest.raises(UnknownModel, match="did you mean 'all-MiniLM-L6-v2'") as error:
+        Catalog.load([]).card("all-minilm-l6-v2")
+    assert error.value.param == "model"
+
+
+def test_the_card_of_the_fake_runtime() -> None:
+    fake = Catalog.load([str(CARDS)]).card("fake")
+    assert fake.profile("cpu").runtime == "fake"
+    assert fake.source.dir == str(CARDS.resolve())
+
+
+def test_files_and_folders_add_to_the_packaged_cards(tmp_path: Path) -> None:
+    folder = save(tmp_path / "a", card("x"), card("w", "y"))
+    names = Catalog.load([f"{folder}/0.yaml", folder]).names()
+    assert names == sorted({"w", "x", "y", *Catalog.load([]).names()})
+
+
+def test_later_cards_win(tmp_path: Path) -> None:
+    first = save(tmp_path / "a", card("x", "old", dim=1))
+    second = save(tmp_path / "b", card("x", "new", dim=2))
+    catalog = Catalog.load([first, second])
+    assert catalog.card("x").tasks == Tasks(encode=EncodeTask(dim=2))
+    assert "new" in catalog
+    assert "old" not in catalog
+
+
+def test_a_later_name_takes_an_alias_away(tmp_path: Path) -> None:
+    catalog = Catalog([card("x", "y", "z")]).with_card(card("y"))
+    assert catalog.card("y").name == "y"
+    assert catalog.card("z") == card("x", "z")
+    assert [each.name for each in catalog.cards()] == ["x", "y"]
+
+
+def test_a_later_alias_hides_a_card_of_that_name() -> None:
+    catalog = Catalog([card("x", "z")]).with_card(card("y", "x"))
+    assert catalog.card("x").name == "y"
+    assert catalog.names() == ["x", "y"]
+
+
+def test_with_card_leaves_the_catalog_as_it_was() -> None:
+    catalog = Catalog([card("x")])
+    assert catalog.with_card(card("y")).names() == ["x", "y"]
+    assert catalog.names() == ["x"]
+
+
+@pytest.mark.parametrize("second", [card("x"), card("y", "x"), card("z", "b")])
+def test_two_cards_of_one_folder_cannot_share_a_name(tmp_path: Path, second: Card) -> None:
+    folder = save(tmp_path / "a", card("x", "b"), second)
+    with pytest.raises(CardError, match=r"1\.yaml: '[xb]' is already taken by .*0\.yaml"):
+        Catalog.load([folder])
+
+
+def test_paths_that_hold_no_cards(tmp_path: Path) -> None:
+    with pytest.raises(CardError, match="no such card file or folder"):
+        Catalog.load([str(tmp_path / "none")])
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(CardError, match="is a model, not a folder of cards"):
+        Catalog.load([str(tmp_path)])
