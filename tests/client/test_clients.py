@@ -373,11 +373,11 @@ def _json(text: str, status: int = 200) -> Response:
 
 
 def test_models(ask: Ask, gateway: ScriptedGateway) -> None:
-    one = '{"id": "org/m", "object": "model", "created": 5, "owned_by": "org"}'
+    one = '{"id": "org/m", "object": "model", "created": 0, "dims": {"encode": 384}}'
     gateway.script.append(says(_json(f'{{"object": "list", "data": [{one}]}}')))
     assert [model.id for model in ask(lambda c: c.models())] == ["org/m"]
     gateway.script.append(says(_json(one)))
-    assert ask(lambda c: c.model("org/m")).owned_by == "org"
+    assert ask(lambda c: c.model("org/m")).dims == {"encode": 384}
     assert [seen.path for seen in gateway.seen] == ["/v1/models", "/v1/models/org/m"]
 
 

@@ -19,11 +19,24 @@ T = TypeVar("T")
 
 
 class Model(msgspec.Struct, frozen=True):
-    """A model that the gateway serves."""
+    """A model that the gateway serves.
+
+    Attributes:
+        id: the name to ask for it by; `aliases` are others.
+        dims: task -> width of a vector.
+        state: ``resident``, ``loading`` or ``failed``; ``available`` while no worker has it.
+    """
 
     id: str
-    created: int = 0
-    owned_by: str = ""
+    tasks: list[str] = []
+    max_tokens: int | None = None
+    dims: dict[str, int] = {}
+    aliases: list[str] = []
+    prompts: list[str] = []
+    license: str | None = None
+    languages: list[str] = []
+    description: str | None = None
+    state: str = "available"
 
 
 class ModelList(msgspec.Struct, frozen=True):

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress
+
 from shoal.client.job import Report
 
 
@@ -16,10 +19,6 @@ def reporting(progress: bool | Report) -> Iterator[Report]:
     elif not progress:
         yield lambda done, total: None
     else:
-        # Imported here: most programs that use the client never show a bar.
-        from rich.console import Console
-        from rich.progress import MofNCompleteColumn, Progress
-
         columns = (*Progress.get_default_columns(), MofNCompleteColumn())
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task("encode", total=None)

@@ -1,0 +1,148 @@
+"""`shoal encode` against a gateway on a real socket."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from shoal.cli.encode import encode
+from shoal.errors import ConfigError, ShoalError, Unauthorized
+from tests.client.scripted import ScriptedGateway, item_error, packed, refuses, says, vector
+
+app = typer.Typer()
+app.command()(encode)
+
+
+@pytest.fixture(scope="module")
+def running_gateway() -> Iterator[ScriptedGateway]:
+    with ScriptedGateway() as gateway:
+        yield gateway
+
+
+@pytest.fixture
+def gateway(running_gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch) -> ScriptedGateway:
+    running_gateway.reset()
+    monkeypatch.setenv("SHOAL_URL", running_gateway.url)
+    monkeypatch.delenv("SHOAL_API_KEY", raising=False)
+    return running_gateway
+
+
+def run(*arguments: str, stdin: bytes | None = None) -> Any:
+    result = CliRunner().invoke(app, ["mini", *arguments], input=stdin)
+    if isinstance(result.exception, ShoalError):
+        raise result.exception
+    return result
+
+
+def test_texts_on_the_command_line_are_shown(gateway: ScriptedGateway) -> None:
+    result = run("7", "8")
+    assert result.exit_code == 0
+    assert "+7.0000 +7.0000" in result.stdout
+    assert "2 vectors of 4 float32 values, 4 tokens" in result.stdout
+    assert result.stderr == ""
+
+
+def test_lines_become_a_npy(gateway: ScriptedGateway, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_bytes("\ufeff1\r\n2\n3".encode())
+    out = tmp_path / "out.npy"
+    result = run("-f", str(tmp_path / "in.txt"), "-o", str(out), "--dtype", "float16")
+    assert (result.exit_code, result.stdout) == (0, "")
+    vectors = np.load(out)
+    assert vectors.dtype == np.float16
+    assert vectors[:, 0].tolist() == [1, 2, 3]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.npy"]
+
+
+def test_a_pipe_to_a_pipe(gateway: ScriptedGateway) -> None:
+    result = run("-o", "-", stdin=b"5\n6\n")
+    assert np.load(io.BytesIO(result.stdout_bytes))[:, 0].tolist() == [5, 6]
+
+
+def test_jsonl_in_and_out(gateway: ScriptedGateway) -> None:
+    result = run("--field", "text", "--json", stdin=b'{"text": "5"}\n\n{"text": "6", "id": 1}\n')
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    assert lines[1] == {"index": 1, "vector": [6.0] * 4, "tokens": 2, "truncated": False}
+    assert len(lines) == 2
+
+
+def test_flags_travel(gateway: ScriptedGateway) -> None:
+    flags = ["--prompt", "query", "--dimensions", "2", "--no-truncate", "--normalize"]
+    assert run("7", *flags, "--api-key", "k").exit_code == 0
+    (seen,) = gateway.seen
+    assert seen.headers["authorization"] == "Bearer k"
+    assert seen.body["params"] == {
+        "outputs": ["dense"],
+        "dimensions": 2,
+        "dtype": "float32",
+        "normalize": True,
+        "truncate": False,
+        "prompt": "query",
+    }
+
+
+def test_the_key_comes_from_the_environment(
+    gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOAL_API_KEY", "from-env")
+    run("7")
+    assert gateway.seen[0].headers["authorization"] == "Bearer from-env"
+
+
+def test_a_text_without_a_vector(gateway: ScriptedGateway, tmp_path: Path) -> None:
+    half = says(packed({"items": [vector("7"), item_error("compute_failed", "out of memory")]}))
+    gateway.script.extend([half, half, half])
+    result = run("7", "8", "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout.splitlines()[1])["error"]["code"] == "compute_failed"
+    assert "text 2: out of memory" in result.stderr
+    result = run("7", "8", "-o", str(tmp_path / "out.npy"))
+    assert result.exit_code == 1
+    assert "no .npy was written" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+    assert run("7", "8").exit_code == 1
+
+
+def test_a_refusal_is_the_error_of_the_command(gateway: ScriptedGateway) -> None:
+    gateway.script.append(refuses(401, "unauthorized", "no key"))
+    with pytest.raises(Unauthorized, match="no key"):
+        run("7")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "what"),
+    [
+        (["a", "-f", "x"], b"", "not both"),
+        (["-f", "/nowhere/x"], b"", "/nowhere/x: No such file"),
+        ([], b"\xff", "not UTF-8 at byte 0"),
+        (["--field", "text"], b'{"text": "1"}\n{"test": "1"}', r"-:2: no field 'text'.*'test'"),
+        (["--field", "text"], b"[", "-:1: not JSON"),
+        (["--field", "text"], b"[]", "-:1: a JSON object is needed, not list"),
+        (["--field", "text"], b'{"text": 1}', "field 'text' is not a string"),
+        (["1", "-o", "x.txt"], b"", "name it .npy or .jsonl"),
+        (["1", "-o", "/nowhere/x.npy"], b"", "--output /nowhere/x.npy: No such file"),
+    ],
+)
+def test_what_a_person_typed_wrong(
+    gateway: ScriptedGateway, arguments: list[str], stdin: bytes, what: str
+) -> None:
+    with pytest.raises(ConfigError, match=what):
+        run(*arguments, stdin=stdin)
+
+
+def test_a_terminal_without_texts(
+    gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    from shoal.cli.texts import gather
+
+    with pytest.raises(ConfigError, match="no texts"):
+        gather([], None, None)
