@@ -19,21 +19,13 @@ from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
-from shoal.errors import ProtocolError
 from shoal.runtimes.base import RuntimeStartFailed
-from shoal.wire.frames import FrameReader, frame_of
-from shoal.wire.messages import (
-    PROTOCOL_VERSION,
-    Bye,
-    FromRuntime,
-    Hello,
-    ToRuntime,
-    decode_from_runtime,
-)
+from shoal.runtimes.connection import Connection
+from shoal.wire.messages import PROTOCOL_VERSION, Bye, FromRuntime, Hello, ToRuntime
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +68,7 @@ class RuntimeProcess:
         self._spec = spec
         self._on_message = on_message
         self._on_exit = on_exit
-        self._connection = _Connection(on_message)
+        self._connection = Connection(on_message)
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._process: Process | None = None
         self._ended: asyncio.Task[None] | None = None
@@ -102,10 +94,12 @@ class RuntimeProcess:
             server = await asyncio.get_running_loop().create_unix_server(
                 lambda: self._connection, path
             )
-            async with server:
+            try:
                 self._process = await self._spawn(path)
                 self._ended = asyncio.create_task(self._supervise(self._process))
                 return await self._greeting(self._ended, timeout_s)
+            finally:
+                server.close()
         finally:
             if self._process is not None and not self._greeted:
                 self.kill()
@@ -113,7 +107,7 @@ class RuntimeProcess:
 
     def send(self, message: ToRuntime) -> None:
         """Queue a message for the process. After its end this does nothing: `on_exit` tells."""
-        self._connection.send(frame_of(message))
+        self._connection.send(message)
 
     def kill(self) -> None:
         """Kill the process and all that it started, now; `on_exit` follows."""
@@ -180,9 +174,9 @@ class RuntimeProcess:
         exited = asyncio.create_task(process.wait())
         both: list[asyncio.Future[Any]] = [exited, self._connection.closed]
         await asyncio.wait(both, return_when=FIRST_COMPLETED)
-        if self._connection.garbage is None:
-            await asyncio.wait(both, timeout=_SETTLE_S)
-        self.kill()
+        if self._connection.made and self._connection.garbage is None:
+            await asyncio.wait(both, timeout=None if self._stopping else _SETTLE_S)
+        self.kill()  # also what a dead process left in its group
         await exited
         await asyncio.wait([lines], timeout=_SETTLE_S)
         lines.cancel()
@@ -213,61 +207,6 @@ class RuntimeProcess:
     def _last_words(self) -> str:
         reason = self._connection.garbage or self._connection.farewell
         return "\n".join([*self._tail, *([reason] if reason else [])])
-
-
-class _Connection(asyncio.BufferedProtocol):
-    """The socket: frames in, frames out. `garbage` says why nothing more can be read from it."""
-
-    def __init__(self, on_message: Callable[[FromRuntime], None]) -> None:
-        loop = asyncio.get_running_loop()
-        self.hello: asyncio.Future[Hello] = loop.create_future()
-        self.closed: asyncio.Future[None] = loop.create_future()
-        self.garbage: str | None = None
-        self.farewell: str | None = None
-        self._on_message = on_message
-        self._reader = FrameReader()
-        self._transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one only by shape
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self._reader.buffer()
-
-    def buffer_updated(self, nbytes: int) -> None:
-        try:
-            for frame in self._reader.received(nbytes):
-                self._hear(decode_from_runtime(frame))
-        except ProtocolError as error:
-            self.garbage = f"garbage on the socket: {error}"
-            self.close()
-
-    def _hear(self, message: FromRuntime) -> None:
-        if self.garbage is not None:
-            return
-        if isinstance(message, Hello) == self.hello.done():
-            raise ProtocolError(
-                f"'{type(message).__name__}' where a hello was due, or a second one"
-            )
-        match message:
-            case Hello():
-                self.hello.set_result(message)
-            case Bye():
-                self.farewell = message.reason
-            case _:
-                self._on_message(message)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if not self.closed.done():
-            self.closed.set_result(None)
-
-    def send(self, frame: bytearray) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(frame)
-
-    def close(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
 
 
 def _private_folder() -> Path:

@@ -1,0 +1,175 @@
+"""One connection to a worker: a thread that reads ahead, and one call at a time.
+
+A reader thread receives and decodes, so that the next batch is ready when the device gets free;
+the main thread executes in order and answers. What is computed is the runtime's business, and
+which batch comes when is the worker's.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+import threading
+import traceback
+from queue import SimpleQueue
+from typing import assert_never
+
+from shoal.errors import ProtocolError, ShoalError
+from shoal.runtimes.base import OutOfMemory, Runtime
+from shoal.wire.frames import FrameReader, frame_of
+from shoal.wire.messages import (
+    AddAdapter,
+    AskStats,
+    Bye,
+    CancelBatch,
+    Failed,
+    FromRuntime,
+    Load,
+    RemoveAdapter,
+    Run,
+    ToRuntime,
+    Unload,
+    Unloaded,
+    decode_to_runtime,
+)
+
+
+class Server:
+    """One connection to a worker. `serve` belongs to the main thread and blocks until the end."""
+
+    def __init__(self, connection: socket.socket, runtime: Runtime) -> None:
+        self._connection = connection
+        self._runtime = runtime
+        self._todo: SimpleQueue[ToRuntime] = SimpleQueue()
+        # Batches received and not started. Removing one is atomic: who succeeds owns the batch,
+        # the main thread to run it or the reader to cancel it.
+        self._waiting: set[int] = set()
+        self._sending = threading.Lock()  # the reader answers some messages by itself
+        self._end: tuple[int, str | None] | None = None  # exit status, reason to tell the worker
+
+    def serve(self) -> int:
+        """Say hello, then answer until `Bye`, SIGTERM, the worker's end or garbage."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._finish(0, "terminated"))
+        try:
+            self._send(frame_of(self._runtime.hello()))
+            threading.Thread(target=self._read, name="reader", daemon=True).start()
+            return self._work()
+        except OSError as error:
+            return _gone(error)
+
+    def _work(self) -> int:
+        while True:
+            message = self._todo.get()
+            if self._end is not None:
+                status, reason = self._end
+                if reason is not None:
+                    self._send(frame_of(Bye(reason)))
+                return status
+            self._answer(message)
+
+    def _answer(self, message: ToRuntime) -> None:
+        """Send the reply, if there is one; errors become `Failed` and the process lives."""
+        try:
+            reply = self._execute(message)
+            frame = None if reply is None else frame_of(reply)
+        except ShoalError as error:
+            frame = frame_of(_failed(message, error.code, error.message))
+        except MemoryError as error:
+            frame = frame_of(_failed(message, OutOfMemory.code, f"out of memory: {error}"))
+        except Exception as error:
+            traceback.print_exc()
+            frame = frame_of(_failed(message, "internal", f"{type(error).__name__}: {error}"))
+        if frame is not None:
+            self._send(frame)
+
+    def _execute(self, message: ToRuntime) -> FromRuntime | None:
+        match message:
+            case Run():
+                try:
+                    self._waiting.remove(message.batch)
+                except KeyError:
+                    return None  # cancelled, and answered by the reader
+                return self._runtime.run(message)
+            case Load():
+                return self._runtime.load(message)
+            case Unload():
+                self._runtime.unload(message.model)
+                return Unloaded(message.model)
+            case AddAdapter():
+                self._runtime.add_adapter(message)
+            case RemoveAdapter():
+                self._runtime.remove_adapter(message)
+            case AskStats():
+                return self._runtime.stats()
+            case CancelBatch() | Bye():
+                pass  # the reader's
+            case _:
+                assert_never(message)
+        return None
+
+    def _send(self, frame: bytearray) -> None:
+        with self._sending:
+            self._connection.sendall(frame)
+
+    # --- the reader thread ---------------------------------------------------------------
+
+    def _read(self) -> None:
+        """Receive until the end, and let the main thread know how it came."""
+        try:
+            reader = FrameReader()
+            while count := self._connection.recv_into(reader.buffer()):
+                for frame in reader.received(count):
+                    self._accept(decode_to_runtime(frame))
+            self._finish(0)
+        except ProtocolError as error:
+            report(f"garbage on the socket: {error}")
+            self._finish(1, f"garbage on the socket: {error}")
+        except OSError as error:
+            self._finish(_gone(error))
+
+    def _accept(self, message: ToRuntime) -> None:
+        """Answer at once what needs no device, queue the rest."""
+        match message:
+            case AskStats():
+                self._answer(message)
+            case CancelBatch():
+                self._cancel(message.batch)
+            case Bye():
+                self._finish(0)
+            case _:
+                if isinstance(message, Run):
+                    self._waiting.add(message.batch)
+                self._todo.put(message)
+
+    def _cancel(self, batch: int) -> None:
+        """Drop a batch that has not started; a started one answers as usual."""
+        try:
+            self._waiting.remove(batch)
+        except KeyError:
+            return
+        self._send(frame_of(Failed("cancelled", "cancelled before it started", batch)))
+
+    def _finish(self, status: int, reason: str | None = None) -> None:
+        """End after the call in progress. Safe in a signal handler: it takes no lock."""
+        if self._end is None:
+            self._end = (status, reason)
+        self._todo.put(Bye())  # wakes the main thread
+
+
+def _failed(message: ToRuntime, code: str, text: str) -> Failed:
+    if isinstance(message, Run):
+        return Failed(code, text, batch=message.batch)
+    return Failed(code, text, model=getattr(message, "model", None))
+
+
+def _gone(error: OSError) -> int:
+    """Nobody is left to answer; that is how a worker's death looks, so it is no failure."""
+    report(f"the worker is gone: {error.strerror}")
+    return 0
+
+
+def report(text: str) -> None:
+    """Say something on stderr; the worker writes that to its log."""
+    print(text, file=sys.stderr, flush=True)
