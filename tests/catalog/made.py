@@ -57,7 +57,7 @@ def plain_files(**config: Any) -> dict[str, Any]:
     }
 
 
-def sentence_files(pooling: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+def sentence_files(pooling: dict[str, Any] | None = None) -> dict[str, Any]:
     """The same as a sentence-transformers model with Transformer, Pooling and Normalize."""
     flags = pooling or {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False}
     return {
@@ -65,7 +65,6 @@ def sentence_files(pooling: dict[str, Any] | None = None, **more: Any) -> dict[s
         "modules.json": [TRANSFORMER, POOLING, NORMALIZE],
         "1_Pooling/config.json": {"word_embedding_dimension": 32, **flags},
         "sentence_bert_config.json": {"max_seq_length": 64, "do_lower_case": False},
-        **more,
     }
 
 

@@ -141,18 +141,19 @@ def _entry(card: Card, cache_dir: str | None) -> Entry:
 
 
 def _show_table(entries: list[Entry]) -> None:
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table()
-    table.add_column("model", no_wrap=True)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("model", overflow="fold")
     for title in ("tasks", "family"):
         table.add_column(title)
-    for title in ("dim", "max tokens", "MB"):
+    for title in ("dim", "tokens", "MB"):
         table.add_column(title, justify="right")
     for title in ("licence", "here"):
-        table.add_column(title)
+        table.add_column(title, overflow="fold")
     for entry in entries:
         numbers = [str(entry.dim or "–"), str(entry.max_tokens), _megabytes(entry.weights_mb)]
         texts = [entry.name, ", ".join(entry.tasks), entry.family]

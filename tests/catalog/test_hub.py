@@ -1,0 +1,174 @@
+"""Models on a hub: the real huggingface_hub in a process of its own against a local server.
+
+A process of its own since huggingface_hub reads its environment when it is imported.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from shoal.catalog.parse import parse_card
+
+from .fake_hub import FakeHub, Repo, running
+from .made import plain_files, sentence_files
+
+_PULL = """
+import json, sys
+from shoal.catalog.fetch import fetch
+from shoal.catalog.infer import infer
+from shoal.catalog.parse import to_yaml
+from shoal.catalog.card import Source
+from shoal.errors import ShoalError
+import msgspec
+seen = []
+cache, action, hub, revision, offline = json.loads(sys.argv[1])
+try:
+    card = infer(hub, cache_dir=cache, offline=offline)
+    if revision != "inferred":
+        card = msgspec.structs.replace(card, source=Source(hub=hub, revision=revision))
+    if action == "fetch":
+        folder = fetch(card, cache_dir=cache, offline=offline, progress=lambda *a: seen.append(a))
+        print(json.dumps({"folder": str(folder), "progress": seen[-1:]}))
+    else:
+        print(json.dumps({"card": to_yaml(card)}))
+except ShoalError as error:
+    print(json.dumps({"error": error.message, "code": error.code}))
+"""
+
+
+class Puller:
+    """Runs one action in a fresh process with its own caches."""
+
+    def __init__(self, hub: FakeHub, folder: Path) -> None:
+        self.hub, self.cache = hub, folder / "cache"
+        self.env = {"HF_ENDPOINT": hub.url, "HF_HOME": str(folder / "hf")}
+
+    def __call__(
+        self,
+        action: str,
+        hub: str = "org/tiny",
+        revision: str | None = "inferred",
+        offline: bool = False,
+        **env: str,
+    ) -> dict[str, object]:
+        arguments = json.dumps([str(self.cache), action, hub, revision, offline])
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "HUGGING"))}
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", _PULL, arguments],
+            env={**clean, **self.env, **env},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        result: dict[str, object] = json.loads(done.stdout)
+        return result
+
+
+@pytest.fixture
+def hub() -> Iterator[FakeHub]:
+    with running() as hub:
+        yield hub
+
+
+@pytest.fixture
+def pull(hub: FakeHub, tmp_path: Path) -> Puller:
+    return Puller(hub, tmp_path)
+
+
+def test_a_card_from_a_hub_id_pins_the_commit_and_fetches_no_weights(
+    hub: FakeHub, pull: Puller
+) -> None:
+    repo = hub.repos["org/tiny"] = Repo(
+        {**sentence_files(), "README.md": "---\nlicense: mit\n---\n"}
+    )
+    card = parse_card(str(pull("infer")["card"]), "inferred")
+    assert card.name == "org/tiny"
+    assert card.source.hub == "org/tiny"
+    assert card.source.revision == repo.branches["main"]
+    assert card.license == "mit"
+    assert card.memory.weights_mb == 0.2
+    assert not [line for line in hub.log if "safetensors" in line]
+
+
+def test_only_data_files_are_fetched(hub: FakeHub, pull: Puller) -> None:
+    extra = {"pytorch_model.bin": b"x", "model.py": "x", "onnx/config.json": "{}", "a.onnx": b"x"}
+    hub.repos["org/tiny"] = Repo({**sentence_files(), **extra})
+    result = pull("fetch")
+    folder = Path(str(result["folder"]))
+    names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert names == set(sentence_files())
+    assert result["progress"] == [["org/tiny", 250_000, 250_000]]
+
+
+def test_later_pulls_keep_to_the_first_revision(hub: FakeHub, pull: Puller) -> None:
+    repo = hub.repos["org/tiny"] = Repo(plain_files())
+    first = pull("fetch", revision=None)
+    commit = repo.commit({**plain_files(), "new.txt": "later"})
+    assert pull("fetch", revision=None) == {**first, "progress": []}
+    [record] = (pull.cache / "hub").glob("*.json")
+    assert msgspec.json.decode(record.read_bytes())["commit"] != commit
+    pinned = pull("fetch", revision=commit)
+    assert str(pinned["folder"]).endswith(commit)
+
+
+def test_cached_models_work_without_a_hub(hub: FakeHub, pull: Puller) -> None:
+    hub.repos["org/tiny"] = Repo(plain_files())
+    first = pull("fetch")["folder"]
+    before = len(hub.log)
+    assert pull("fetch", offline=True)["folder"] == first
+    assert pull("fetch", HF_HUB_OFFLINE="1")["folder"] == first
+    assert pull("fetch", HF_ENDPOINT="http://127.0.0.1:1")["folder"] == first
+    assert len(hub.log) == before
+
+
+def test_offline_and_not_cached(hub: FakeHub, pull: Puller) -> None:
+    hub.repos["org/tiny"] = Repo(plain_files())
+    for result in (pull("fetch", offline=True), pull("fetch", HF_HUB_OFFLINE="1")):
+        assert "is not wholly in the cache and offline is set" in str(result["error"])
+        assert result["code"] == "source"
+    assert hub.log == []
+
+
+def test_only_looked_at_is_not_pulled(hub: FakeHub, pull: Puller) -> None:
+    hub.repos["org/tiny"] = Repo(plain_files())
+    pull("infer")
+    assert "has no *.safetensors" in str(pull("fetch", offline=True)["error"])
+
+
+def test_an_unreachable_hub(pull: Puller) -> None:
+    error = str(pull("infer", HF_ENDPOINT="http://127.0.0.1:1")["error"])
+    assert "cannot be reached" in error
+    assert "http://127.0.0.1:1" in error
+
+
+def test_a_gated_model_needs_a_token(hub: FakeHub, pull: Puller) -> None:
+    hub.repos["org/tiny"] = Repo(plain_files(), gated="hf_secret")
+    assert "is gated; accept its terms" in str(pull("infer")["error"])
+    assert "folder" in pull("fetch", HF_TOKEN="hf_secret")
+
+
+def test_a_model_that_does_not_exist(pull: Puller) -> None:
+    assert "does not exist or is private" in str(pull("infer", hub="org/none")["error"])
+
+
+def test_a_revision_that_does_not_exist(hub: FakeHub, pull: Puller) -> None:
+    hub.repos["org/tiny"] = Repo(plain_files())
+    assert "has no revision 'v9'" in str(pull("fetch", revision="v9")["error"])
+
+
+def test_weights_that_are_pickles(hub: FakeHub, pull: Puller) -> None:
+    files = {**plain_files(), "pytorch_model.bin": b"x"}
+    del files["model.safetensors"]
+    hub.repos["org/tiny"] = Repo(files)
+    error = str(pull("infer")["error"])
+    assert "only there as pytorch_model.bin, a pickle" in error

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from shoal.catalog.parse import parse_card, read_card
+from shoal.catalog.resolve import Catalog
+from shoal.cli.models import app
+from shoal.errors import CardError, ConfigError, ShoalError, SourceError, UnknownModel
+
+CARDS = Path(__file__).parent.parent / "cards"
+BERT = {
+    "architectures": ["BertModel"],
+    "model_type": "bert",
+    "hidden_size": 32,
+    "max_position_embeddings": 128,
+}
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No settings but the test's own, and an empty cache."""
+    monkeypatch.setenv("SHOAL_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("SHOAL_CATALOG", str(CARDS))
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    folder = tmp_path / "my-model"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(BERT))
+    (folder / "tokenizer.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(b"\0" * 100_000)
+    return folder
+
+
+def shoal_models(*arguments: Any) -> Result:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if isinstance(result.exception, ShoalError):
+        raise result.exception
+    return result
+
+
+def test_list_shows_every_card() -> None:
+    output = shoal_models("list").stdout
+    assert all(card.name in output for card in Catalog.load([str(CARDS)]).cards())
+    assert "apache-2.0" in output
+
+
+def test_list_for_programs() -> None:
+    entries = {entry["name"]: entry for entry in json.loads(shoal_models("list", "--json").stdout)}
+    assert entries["fake"]["cached"]
+    minilm = entries["all-MiniLM-L6-v2"]
+    assert not minilm["cached"]
+    assert minilm["tasks"] == ["encode"]
+    assert (minilm["dim"], minilm["max_tokens"], minilm["license"]) == (384, 256, "apache-2.0")
+
+
+def test_flags_win_over_the_environment() -> None:
+    output = shoal_models("list", "--json", "--catalog", "").stdout
+    assert [entry["name"] for entry in json.loads(output)] == ["all-MiniLM-L6-v2"]
+
+
+def test_show_prints_a_card() -> None:
+    output = shoal_models("show", "fake").stdout
+    assert parse_card(output, "output") == read_card(CARDS / "fake.yaml")
+
+
+def test_show_infers_what_has_no_card(model: Path) -> None:
+    output = shoal_models("show", model).stdout
+    assert output.startswith("# No card has this name; this one is inferred from the files of")
+    card = parse_card(output, "output")
+    assert (card.name, card.family, card.source.dir) == ("my-model", "bert", str(model))
+
+
+def test_a_shown_card_serves_as_a_card(model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "card.yaml"
+    file.write_text(shoal_models("show", model).stdout)
+    assert "my-model" in shoal_models("list", "--catalog", file).stdout
+
+
+def test_pull_prints_the_folder_and_the_licence(model: Path) -> None:
+    result = shoal_models("pull", model, "fake")
+    assert result.stdout.split() == [str(model), str(CARDS.resolve())]
+    assert "my-model: licence not stated" in result.stderr
+    assert "fake: licence apache-2.0" in result.stderr
+
+
+def test_unknown_models_and_wrong_cards(tmp_path: Path) -> None:
+    with pytest.raises(UnknownModel, match="did you mean 'minilm'"):
+        shoal_models("pull", "minlm")
+    with pytest.raises(SourceError, match="offline is set"):
+        shoal_models("pull", "minilm", "--offline")
+    with pytest.raises(CardError, match="no such folder"):
+        shoal_models("show", tmp_path / "none")
+    with pytest.raises(ConfigError, match="no such card file"):
+        shoal_models("list", "--catalog", tmp_path / "none")
+
+
+def test_nothing_is_pulled_if_one_name_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(UnknownModel):
+        shoal_models("pull", "minilm", "nope")
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_missing_argument_is_exit_code_2() -> None:
+    assert shoal_models("show").exit_code == 2
