@@ -165,6 +165,12 @@ class DeadLettered(ShoalError):
     status = 500
 
 
+class WorkerCrashed(ShoalError):
+    """A defect in the worker itself; it ends, and its units go to another worker."""
+
+    code = "worker_crashed"
+
+
 # --- at start: what a person typed or wrote ---------------------------------------------------
 
 

@@ -44,6 +44,7 @@ class Held(msgspec.Struct):
     prepared: bool = False
     started: bool = False
     undone: int = 0
+    unstarted: int = 0
     strikes: int = 0
     replied: bool = False
     resend_at: float = 0.0
@@ -97,7 +98,7 @@ class Units:
             return []
         model = self._models[held.head.model]
         items = [Item(unit, index, tokens) for index, tokens in enumerate(lengths) if tokens > 0]
-        held.prepared, held.undone = True, len(items)
+        held.prepared, held.undone, held.unstarted = True, len(items), len(items)
         model.unhold(held.waiting_s)
         if not items:
             held.waiting_s = 0.0
@@ -114,12 +115,14 @@ class Units:
         """These items are on their way to a lane: they no longer wait."""
         for item in items:
             held = self._held.get(item.unit)
-            if held is not None:
-                held.started = True
-                model = self._models[held.head.model]
-                seconds = min(held.waiting_s, model.cost.item_s(item.tokens))
-                held.waiting_s -= seconds
-                model.unhold(seconds)
+            if held is None:
+                continue
+            held.started = True
+            if held.unstarted > 0:
+                share_s = held.waiting_s / held.unstarted
+                held.unstarted -= 1
+                held.waiting_s -= share_s
+                self._models[held.head.model].unhold(share_s)
 
     def done(self, item: Item, now: float) -> list[Instruction]:
         """One item of a unit is computed (or failed for good); the last one sends the reply."""

@@ -30,12 +30,12 @@ class Batches:
         self._catalog = catalog
         self._running: dict[int, tuple[ev.Run, float]] = {}
 
-    def started(self, run: ev.Run, text: bool, now: float) -> Run:
+    def started(self, run: ev.Run, now: float) -> Run:
         """The batch as the runtime takes it."""
         self._running[run.batch] = (run, now)
         prepared = [self._item(item) for item in run.items]
         heads = list(dict.fromkeys(head for item in run.items for head in self._heads(item)))
-        if text:
+        if prepared[0].text is not None:
             return Run(run.batch, run.model, heads, texts=[p.text or "" for p in prepared])
         ids = [p.ids for p in prepared if p.ids is not None]
         lengths = np.array([len(i) for i in ids], dtype=np.int32)

@@ -133,10 +133,6 @@ class Lanes:
         else:
             future.set_exception(error)
 
-    def inputs(self, lane: str, model: str) -> str:
-        """What the model's runtime takes: ``tokens`` or ``text``."""
-        return self._hellos[lane, self._kinds[lane, model]].capabilities.inputs
-
     async def stop(self) -> None:
         """End all processes."""
         for task in self._tasks:

@@ -166,7 +166,7 @@ class Loop:
                 stash = self.units[unit]
                 self._preparing.submit(stash.unit, self._lanes.preparers[stash.unit.model])
             case ev.Run():
-                self._run(instruction, now)
+                self._lanes.run(instruction.lane, self._batches.started(instruction, now))
             case ev.Reply(unit):
                 self._replies.send(self.units[unit])
             case ev.Forget(unit):
@@ -200,10 +200,6 @@ class Loop:
             self._queue.pull(pull.pull, pull.klass, pull.model, pull.count, expires_s)
         except Unavailable:
             self.emit(ev.PullEnded(pull.pull))
-
-    def _run(self, run: ev.Run, now: float) -> None:
-        text = self._lanes.inputs(run.lane, run.model) == "text"
-        self._lanes.run(run.lane, self._batches.started(run, text, now))
 
     def _forget(self, unit: str) -> Stash:
         stash = self.units.pop(unit)

@@ -9,6 +9,7 @@ import secrets
 import signal
 import socket
 from collections.abc import Callable
+from typing import Any
 
 import uvloop
 
@@ -19,7 +20,7 @@ from shoal.broker.streams import ensure_streams
 from shoal.catalog.resolve import Catalog
 from shoal.core import events as ev
 from shoal.core.worker import WorkerConfig, WorkerCore
-from shoal.errors import ProtocolError
+from shoal.errors import ProtocolError, WorkerCrashed
 from shoal.settings import WorkerSettings
 from shoal.telemetry import log
 from shoal.telemetry.metrics import WorkerMetrics
@@ -51,16 +52,29 @@ def run(settings: WorkerSettings) -> None:
 
 
 async def _run(settings: WorkerSettings) -> None:
+    loop = asyncio.get_running_loop()
     stop = asyncio.Event()
+    crashes: list[str] = []
+
+    def crashed(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        # A worker whose state may be wrong must not go on: its units go to another.
+        crashes.append(context["message"])
+        loop.default_exception_handler(context)
+        stop.set()
+
+    loop.set_exception_handler(crashed)
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, stop.set)
     worker = Worker(settings)
     try:
         await worker.start()
         await stop.wait()
-        await worker.drain()
+        if not crashes:
+            await worker.drain()
     finally:
         await worker.close()
+    if crashes:
+        raise WorkerCrashed(f"{crashes[0]}; the log has the traceback")
 
 
 class Worker:
