@@ -71,6 +71,16 @@ def test_an_oversized_header_is_refused_before_memory_is_taken(length: int) -> N
         feed(FrameReader(), struct.pack(">I", length))
 
 
+def test_frames_before_a_bad_header_still_come_out() -> None:
+    reader, got = FrameReader(), []
+    stream = framed(b"last") + b"\xff\xff\xff\xff"
+    reader.buffer()[: len(stream)] = stream
+    with pytest.raises(ProtocolError):
+        for frame in reader.received(len(stream)):
+            got.append(bytes(frame))  # noqa: PERF401 (a comprehension would lose it)
+    assert got == [b"last"]
+
+
 def test_a_message_over_the_limit_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "MAX_FRAME_BYTES", 100)
     with pytest.raises(ProtocolError, match="over the limit of 100"):

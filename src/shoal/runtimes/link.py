@@ -156,14 +156,15 @@ class RuntimeProcess:
         hello = self._connection.hello
         first: list[asyncio.Future[Any]] = [hello, ended]
         await asyncio.wait(first, timeout=timeout_s, return_when=FIRST_COMPLETED)
-        if hello.done() and hello.result().protocol == PROTOCOL_VERSION:
+        if ended.done():
+            why = f"ended with status {self._status()} before it said hello"
+        elif not hello.done():
+            why = f"did not say hello within {timeout_s:g} s"
+        elif hello.result().protocol != PROTOCOL_VERSION:
+            why = f"speaks protocol {hello.result().protocol}, the worker {PROTOCOL_VERSION}"
+        else:
             self._greeted = True
             return hello.result()
-        why = f"did not say hello within {timeout_s:g} s"
-        if hello.done():
-            why = f"speaks protocol {hello.result().protocol}, the worker {PROTOCOL_VERSION}"
-        elif ended.done():
-            why = f"ended with status {self._status()} before it said hello"
         self.kill()
         await ended
         raise RuntimeStartFailed(f"runtime '{self._spec.kind}' {why}\n{self._last_words()}")

@@ -44,7 +44,6 @@ def run(settings: RuntimeSettings) -> int:
     Raises:
         ConfigError: an unknown kind, a missing package, or no worker at the socket.
     """
-    die_with_parent()
     make = KINDS.get(settings.kind)
     if make is None:
         raise ConfigError(
@@ -52,12 +51,14 @@ def run(settings: RuntimeSettings) -> int:
             f"known are {', '.join(KINDS)}"
         )
     runtime = make(settings)
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        connection.connect(settings.socket)
-    except OSError as error:
-        raise ConfigError(f"no worker listens at {settings.socket}: {error.strerror}") from None
-    with connection:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        try:
+            connection.connect(settings.socket)
+        except OSError as error:
+            raise ConfigError(
+                f"no worker listens at {settings.socket}: {error.strerror or error}"
+            ) from None
+        die_with_parent()
         return Server(connection, runtime).serve()
 
 

@@ -119,7 +119,7 @@ class Server:
         """Receive until the end, and let the main thread know how it came."""
         try:
             reader = FrameReader()
-            while count := self._connection.recv_into(reader.buffer()):
+            while self._end is None and (count := self._connection.recv_into(reader.buffer())):
                 for frame in reader.received(count):
                     self._accept(decode_to_runtime(frame))
             self._finish(0)

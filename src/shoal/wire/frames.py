@@ -7,6 +7,7 @@ frame says is for `messages` to decode.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
 from shoal.errors import ProtocolError
 from shoal.wire.messages import Message, encode_into
@@ -40,7 +41,7 @@ class FrameReader:
     """Collects received bytes and hands out whole frames.
 
     `buffer()` returns where to receive the next bytes; `received(n)` says how many came and
-    returns the frames completed by them. Every frame owns its memory, so that arrays decoded
+    yields the frames completed by them. Every frame owns its memory, so that arrays decoded
     from it may keep viewing it.
     """
 
@@ -56,24 +57,26 @@ class FrameReader:
             return self._large[self._filled :]
         return self._inbox[self._end :]
 
-    def received(self, count: int) -> list[memoryview]:
-        """Account for `count` bytes written into `buffer()`; returns the frames now whole.
+    def received(self, count: int) -> Iterator[memoryview]:
+        """Account for `count` bytes written into `buffer()`; yields the frames now whole.
+
+        It must be exhausted before the next `buffer()`.
 
         Raises:
-            ProtocolError: a header over the size limit; nothing after it can be read.
+            ProtocolError: after the frames before it, a header over the size limit; nothing
+                after that can be read.
         """
         if self._large is None:
             self._end += count
-            return self._cut()
+            yield from self._cut()
+            return
         self._filled += count
-        if self._filled < len(self._large):
-            return []
-        frame, self._large = self._large, None
-        return [frame]
+        if self._filled == len(self._large):
+            frame, self._large = self._large, None
+            yield frame
 
-    def _cut(self) -> list[memoryview]:
+    def _cut(self) -> Iterator[memoryview]:
         """Take whole frames off the inbox and move what is left to its start."""
-        frames: list[memoryview] = []
         start, end, inbox = 0, self._end, self._inbox
         while end - start >= HEADER_BYTES:
             length = _checked(_LENGTH.unpack_from(inbox, start)[0])
@@ -83,12 +86,11 @@ class FrameReader:
                     self._grow(length, inbox[body:end])
                     start = end
                 break
-            frames.append(memoryview(bytes(inbox[body : body + length])))
+            yield memoryview(bytes(inbox[body : body + length]))
             start = body + length
         self._end = end - start
         if start and self._end:
             inbox[: self._end] = bytes(inbox[start:end])
-        return frames
 
     def _grow(self, length: int, beginning: memoryview) -> None:
         """Receive the rest of this frame into memory of its own."""

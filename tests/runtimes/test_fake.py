@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from shoal.errors import InvalidRequest, ModelLoadFailed
+from shoal.runtimes.base import OutOfMemory, Runtime
+from shoal.runtimes.fake import FakeRuntime
+from shoal.runtimes.hashing import pack_texts, seed_of, vectors_of
+from shoal.wire import messages as m
+from shoal.wire.arrays import from_wire, to_wire
+
+DIM = 16
+
+
+def resident(**options: Any) -> Runtime:
+    runtime = FakeRuntime()
+    runtime.load(m.Load("m", "", "fake", {"dense": {"dim": DIM}}, options=options))
+    return runtime
+
+
+def tokens(*items: list[int]) -> m.Run:
+    packed = np.array([token for item in items for token in item], np.int32)
+    lengths = np.array([len(item) for item in items], np.int32)
+    return m.Run(1, "m", ["dense"], to_wire(packed), to_wire(lengths))
+
+
+def texts(*items: str) -> m.Run:
+    return m.Run(1, "m", ["dense"], texts=list(items))
+
+
+def dense(done: m.Done) -> NDArray[np.float32]:
+    return from_wire(done.arrays["dense"])
+
+
+def test_every_answer_belongs_to_its_item_whatever_the_batch() -> None:
+    runtime = resident()
+    items = [[i, i + 1, i] for i in range(50)] + [[], [7]]
+    together = dense(runtime.run(tokens(*items)))
+    alone = np.concatenate([dense(runtime.run(tokens(item))) for item in items])
+    np.testing.assert_array_equal(together, alone)
+    np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1, atol=1e-5)
+
+
+def test_different_items_get_different_vectors() -> None:
+    items = [[1, 2], [2, 1], [1, 2, 0], [0, 1, 2], [12], [1], [2], []]
+    vectors = dense(resident().run(tokens(*items)))
+    similar = vectors @ vectors.T
+    np.fill_diagonal(similar, 0)
+    assert similar.max() < 0.95
+
+
+def test_a_test_can_know_the_answer_beforehand() -> None:
+    wanted = ["hello", "wörld", ""]
+    vectors = dense(resident(inputs="text").run(texts(*wanted)))
+    expected = vectors_of(*pack_texts(wanted), dim=DIM, seed=seed_of("m", "dense"))
+    np.testing.assert_array_equal(vectors, expected)
+
+
+def test_models_and_heads_differ() -> None:
+    seeds = {seed_of(model, head) for model in "mn" for head in ("dense", "sparse")}
+    vectors = [vectors_of(np.array([1]), np.array([1]), DIM, seed) for seed in seeds]
+    assert len({vector.tobytes() for vector in vectors}) == 4
+
+
+def test_an_empty_batch() -> None:
+    assert dense(resident().run(tokens())).shape == (0, DIM)
+
+
+def test_a_batch_takes_what_its_cost_says() -> None:
+    done = resident(base_s=0.01, token_s=0.002, item_s=0.003, square_s=0.001).run(
+        tokens([1, 2], [3])
+    )
+    assert done.seconds >= 0.01 + 3 * 0.002 + 2 * 0.003 + 5 * 0.001
+    assert done.computed_tokens == 3
+
+
+def test_faults_of_items() -> None:
+    done = resident(nan=13, fail=14).run(tokens([1], [2, 13], [14, 3], []))
+    assert list(np.flatnonzero(np.isnan(dense(done)).all(axis=1))) == [1]
+    assert list(done.failed) == [2]
+    done = resident(inputs="text", nan="unlucky", fail="bad").run(texts("so unlucky", "bad", "ok"))
+    assert list(np.flatnonzero(np.isnan(dense(done)).all(axis=1))) == [0]
+    assert list(done.failed) == [1]
+
+
+def test_faults_of_batches() -> None:
+    with pytest.raises(OutOfMemory, match="3 items and memory for 2"):
+        resident(max_items=2).run(tokens([1], [2], [3]))
+    with pytest.raises(InvalidRequest, match="loaded for texts"):
+        resident(inputs="text").run(tokens([1]))
+
+
+def test_faults_of_loading() -> None:
+    with pytest.raises(ModelLoadFailed, match="disk on fire"):
+        resident(load_error="disk on fire")
+    with pytest.raises(ModelLoadFailed, match="max_itms"):
+        resident(max_itms=2)
