@@ -142,7 +142,7 @@ def test_offline_and_not_cached(hub: FakeHub, pull: Puller) -> None:
 def test_only_looked_at_is_not_pulled(hub: FakeHub, pull: Puller) -> None:
     hub.repos["org/tiny"] = Repo(plain_files())
     pull("infer")
-    assert "has no *.safetensors" in str(pull("fetch", offline=True)["error"])
+    assert "is not wholly in the cache" in str(pull("fetch", offline=True)["error"])
 
 
 def test_an_unreachable_hub(pull: Puller) -> None:

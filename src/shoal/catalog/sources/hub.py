@@ -26,6 +26,7 @@ from shoal.errors import SourceError
 
 #: The base error of whichever httpx huggingface_hub was built on.
 _TransportError: type[Exception] = errors.HTTPError  # type: ignore[attr-defined]
+_NOT_CACHED = "is not wholly in the cache and offline is set; pull it once with network"
 _COMMIT = re.compile(r"[0-9a-f]{40}\Z")
 
 
@@ -60,10 +61,13 @@ def look(hub: str, revision: str | None, cache_dir: str | None, offline: bool) -
     """Fetch only configuration and tokenizer, and list the rest. Raises `SourceError`."""
     folder = _pull(hub, revision, cache_dir, offline, TEXT_FILES, cache.silent)
     sizes = {name: (folder / name).stat().st_size for name in files_of(folder)}
-    if not (offline or constants.HF_HUB_OFFLINE or any(n.endswith(".safetensors") for n in sizes)):
-        with _mapped(hub, folder.name):
-            tree = huggingface_hub.HfApi().list_repo_tree(hub, recursive=True, revision=folder.name)
-            sizes = {file.path: file.size for file in tree if isinstance(file, RepoFile)}
+    if any(name.endswith(".safetensors") for name in sizes):
+        return Snapshot(folder, folder.name, sizes)
+    if offline or constants.HF_HUB_OFFLINE:
+        raise SourceError(f"{_what(hub)} {_NOT_CACHED}")
+    with _mapped(hub, folder.name):
+        tree = huggingface_hub.HfApi().list_repo_tree(hub, recursive=True, revision=folder.name)
+        sizes = {file.path: file.size for file in tree if isinstance(file, RepoFile)}
     return Snapshot(folder, folder.name, sizes)
 
 
@@ -118,7 +122,7 @@ def _record(file: Path, record: Record) -> None:
 @contextmanager
 def _mapped(hub: str, revision: str) -> Iterator[None]:
     """Turn huggingface_hub's errors into ours; the most special ones come first."""
-    what = f"hub model '{hub}' at {constants.ENDPOINT}"
+    what = _what(hub)
     try:
         yield
     except errors.GatedRepoError:
@@ -140,9 +144,13 @@ def _mapped(hub: str, revision: str) -> Iterator[None]:
         raise SourceError(f"{what} cannot be fetched: {error}; try again later") from error
 
 
+def _what(hub: str) -> str:
+    return f"hub model '{hub}' at {constants.ENDPOINT}"
+
+
 def _unreachable(error: BaseException) -> str:
     if error.__cause__ is None or isinstance(error.__cause__, errors.OfflineModeIsEnabled):
-        return "is not wholly in the cache and offline is set; pull it once with network"
+        return _NOT_CACHED
     return (
         f"is not wholly in the cache and cannot be reached ({error.__cause__}); check the network"
     )

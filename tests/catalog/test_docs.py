@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from shoal.catalog.card import Card, CostSeed, EncodeTask, Memory, Profile, Source, Tasks
+from shoal.catalog.parse import parse_card
+
+PAGE = (Path(__file__).parents[2] / "docs" / "catalog.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "struct", [Card, Source, Tasks, EncodeTask, Memory, Profile, CostSeed], ids=lambda s: s.__name__
+)
+def test_every_key_of_a_card_is_explained(struct: type[msgspec.Struct]) -> None:
+    prose = re.sub(r"```.*?```", "", PAGE, flags=re.DOTALL)
+    code = " ".join(re.findall(r"`([^`]+)`", prose))
+    assert [key for key in struct.__struct_fields__ if not re.search(rf"\b{key}\b", code)] == []
+
+
+def test_the_example_is_a_card() -> None:
+    [example] = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    assert parse_card(example, "docs/catalog.md").name == "all-MiniLM-L6-v2"
