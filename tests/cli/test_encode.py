@@ -47,7 +47,7 @@ def test_texts_on_the_command_line_are_shown(gateway: ScriptedGateway) -> None:
     result = run("7", "8")
     assert result.exit_code == 0
     assert "+7.0000 +7.0000" in result.stdout
-    assert "2 vectors of 4 float32 values, 4 tokens" in result.stdout
+    assert "vectors: 2 × 4 float32, tokens: 4" in result.stdout
     assert result.stderr == ""
 
 
@@ -103,7 +103,7 @@ def test_a_text_without_a_vector(gateway: ScriptedGateway, tmp_path: Path) -> No
     result = run("7", "8", "--json")
     assert result.exit_code == 1
     assert json.loads(result.stdout.splitlines()[1])["error"]["code"] == "compute_failed"
-    assert "text 2: out of memory" in result.stderr
+    assert "error: items[1]: out of memory" in result.stderr
     result = run("7", "8", "-o", str(tmp_path / "out.npy"))
     assert result.exit_code == 1
     assert "no .npy was written" in result.stderr

@@ -290,8 +290,9 @@ def test_a_bad_item_fails_alone(ask: Ask, gateway: ScriptedGateway) -> None:
 def test_encode_raises_the_error_of_an_item(ask: Ask, gateway: ScriptedGateway) -> None:
     bad = item_error("model_output_invalid", "NaN")
     gateway.script.append(says(packed({"items": [vector("1"), bad]})))
-    with pytest.raises(ModelOutputInvalid):
+    with pytest.raises(ModelOutputInvalid, match=r"^items\[1\]: NaN$") as caught:
         ask(lambda c: c.encode(M, ["1", "2"]))
+    assert (caught.value.message, caught.value.param) == (str(caught.value), "items[1]")
 
 
 def test_all_items_bad(ask: Ask, gateway: ScriptedGateway) -> None:

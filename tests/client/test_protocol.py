@@ -136,7 +136,9 @@ def test_rows_are_joined_in_order_whatever_happens(
     assert set(encoded.errors) == bad
     assert encoded.positions.tolist() == [n for n in range(count) if n not in bad]
     assert encoded.vectors[:, :1].ravel().tolist() == encoded.positions.tolist()
-    assert [error.message for error in encoded.errors.values()] == [str(n) for n in sorted(bad)]
+    assert [error.message for error in encoded.errors.values()] == [
+        f"items[{n}]: {n}" for n in sorted(bad)
+    ]
     assert not reports or reports[-1] == (count, count)
 
 

@@ -19,7 +19,7 @@ from shoal.errors import ConfigError
 if TYPE_CHECKING:
     from shoal.client import Encoded
 
-SHOWN_TEXTS, SHOWN_VALUES, SHOWN_CHARACTERS = 10, 4, 40
+SHOWN_TEXTS, SHOWN_VALUES, SHOWN_CHARACTERS = 10, 4, 36
 #: A bar for what takes a moment only flickers.
 BAR_TEXTS = 256
 
@@ -106,8 +106,8 @@ def _form(output: str | None, as_json: bool) -> str:
 
 
 def _deliver(encoded: Encoded, texts: list[str], form: str, output: str | None) -> None:
-    for position, error in encoded.errors.items():
-        print(f"error: text {position + 1}: {error.message}", file=sys.stderr)
+    for error in encoded.errors.values():
+        print(f"error: {error.message}", file=sys.stderr)
     if form == "table":
         _show(encoded, texts)
     elif form == "jsonl":
@@ -171,7 +171,8 @@ def _show(encoded: Encoded, texts: list[str]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table("text", "tokens", "first values")
+    table = Table("text", "tokens")
+    table.add_column("first values", no_wrap=True)
     shown = list(zip(encoded.positions.tolist(), encoded.vectors, strict=True))[:SHOWN_TEXTS]
     for position, vector in shown:
         tokens = f"{encoded.tokens[position]}{' (cut)' if encoded.truncated[position] else ''}"
@@ -182,7 +183,7 @@ def _show(encoded: Encoded, texts: list[str]) -> None:
         console.print(table)
     count, dim = encoded.vectors.shape
     console.print(
-        f"{count} vectors of {dim} {encoded.vectors.dtype} values, {encoded.tokens.sum()} tokens"
+        f"vectors: {count} × {dim} {encoded.vectors.dtype}, tokens: {encoded.tokens.sum()}"
     )
 
 

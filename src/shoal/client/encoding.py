@@ -15,7 +15,7 @@ from urllib.parse import quote
 import msgspec
 from numpy.typing import NDArray
 
-from shoal.client.failures import MSGPACK, ErrorBody, of_item
+from shoal.client.failures import MSGPACK, ErrorBody, of_item, reword
 from shoal.client.protocol import Answered, Request
 from shoal.errors import ConfigError, InvalidItem, InvalidRequest, ProtocolError, ShoalError
 from shoal.values import EncodeParams
@@ -159,7 +159,7 @@ class EncodeQuestion:
                 f"{len(self._open)} items were asked for but {len(bodies)} were answered"
             )
         for position, body in zip(self._open, bodies, strict=True):
-            self._rows[position] = self._row(body)
+            self._rows[position] = self._row(position, body)
         failed = {p: row for p in self._open if isinstance(row := self._rows[p], ShoalError)}
         self._open = [position for position, error in failed.items() if error.retryable]
         return failed[self._open[0]] if self._open else None
@@ -169,31 +169,32 @@ class EncodeQuestion:
         return self._rows
 
     def give_up(self, error: ShoalError) -> dict[int, Row | ShoalError]:
-        if not self._rows:
-            raise self._renumbered(error)
-        return self._rows
+        if self._rows:
+            return self._rows
+        param = error.param and self._renumbered(error.param)
+        reword(error, self._renumbered(error.message), param)
+        raise error
 
-    def _row(self, body: _ItemBody) -> Row | ShoalError:
+    def _row(self, position: int, body: _ItemBody) -> Row | ShoalError:
         if body.error is not None:
-            return self._renumbered(of_item(body.error))
+            return self._item_error(position, body.error)
         if body.dense is None or len(body.dense.shape) != 1:
             raise ProtocolError("an item of the answer has neither a vector nor an error")
-        dense = body.dense
-        return Row(
-            from_wire(Array(dense.dtype, dense.shape, dense.data)), body.tokens, body.truncated
-        )
+        array = Array(body.dense.dtype, body.dense.shape, body.dense.data)
+        return Row(from_wire(array), body.tokens, body.truncated)
 
-    def _renumbered(self, error: ShoalError) -> ShoalError:
+    def _item_error(self, position: int, body: ErrorBody) -> ShoalError:
+        error, name = of_item(body), f"items[{position}]"
+        message = self._renumbered(error.message)
+        reword(error, message if name in message else f"{name}: {message}", name)
+        return error
+
+    def _renumbered(self, text: str) -> str:
         def position(match: re.Match[str]) -> str:
             index = int(match[1])
             return f"items[{self._open[index] if index < len(self._open) else index}]"
 
-        message, param = (
-            re.sub(r"\bitems\[(\d+)\]", position, text)
-            for text in (error.message, error.param or "")
-        )
-        error.message, error.param, error.args = message, param or None, (message,)
-        return error
+        return re.sub(r"\bitems\[(\d+)\]", position, text)
 
 
 def _decode(answer: Answered) -> list[_ItemBody]:

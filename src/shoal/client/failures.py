@@ -62,6 +62,11 @@ def of_item(body: ErrorBody) -> ShoalError:
     return _of_body(body, _class(body).status)
 
 
+def reword(error: ShoalError, message: str, param: str | None) -> None:
+    """Say the same in the caller's terms."""
+    error.message, error.param, error.args = message, param, (message,)
+
+
 def failure(status: int, headers: Mapping[str, str], body: bytes) -> ShoalError:
     """The exception for an answer that is no 2xx."""
     retry_after_s = _seconds(headers.get("retry-after"))
