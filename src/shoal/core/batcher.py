@@ -27,11 +27,12 @@ class Budget(msgspec.Struct, frozen=True):
 class _Turn:
     """One request's items on the shelf, and what it may still take this turn."""
 
-    __slots__ = ("deficit", "items")
+    __slots__ = ("begun", "deficit", "items")
 
     def __init__(self) -> None:
         self.items: deque[Item] = deque()
         self.deficit = 0.0
+        self.begun = False  # a turn that a full batch interrupted goes on in the next one
 
 
 class Shelf:
@@ -87,10 +88,13 @@ class Shelf:
         while self._order:
             request = self._order[0]
             turn = self._turns[request]
-            # At least its first item, so that a pass over the requests always takes something.
-            turn.deficit = max(turn.deficit + quantum, cost.item_s(turn.items[0].tokens))
+            if not turn.begun:
+                # At least its first item, so that a pass over the requests always takes something.
+                turn.deficit = max(turn.deficit + quantum, cost.item_s(turn.items[0].tokens))
+                turn.begun = True
             if not self._take_turn(turn, batch, left):
                 return batch
+            turn.begun = False
             self._order.popleft()
             if turn.items:
                 self._order.append(request)

@@ -16,14 +16,16 @@ from shoal.values import Features
 
 Vector = list[float]
 
-#: Evidence of one batch halves after about 140 batches: load and clocks drift within seconds.
-FORGETTING = 0.995
+#: Evidence of one batch halves after about 70 batches: load and clocks drift within seconds.
+FORGETTING = 0.99
 #: Weight of the seed against one batch. Small, so that a seed wrong by a hundredfold is overcome.
 PULL = 1e-3
 #: Sweeps of coordinate descent per batch; it starts where the last batch left it.
 SWEEPS = 4
-#: A measurement further off than this factor is a stall of the machine, not the model's cost.
+#: A measurement further off than this factor is a stall of the machine, not the model's cost,
+#: unless several follow each other: then all that was learnt is wrong.
 OUTLIER = 8.0
+OUTLIERS_IN_A_ROW = 3
 #: After this many batches the predictor is trusted to call a measurement an outlier.
 WARM_BATCHES = 20
 #: Share of the newest batch in the running mean of relative errors.
@@ -41,9 +43,9 @@ class CostModel:
         self._seed = [max(w, least) for w, least in zip(seed, LEAST_SEED, strict=True)]
         self._scale = [w / s for w, s in zip(seed, self._seed, strict=True)]
         self._prior = list(self._scale)
-        self._information = [[0.0] * 4 for _ in range(4)]
-        self._evidence = [0.0] * 4
         self._batches = 0
+        self._outliers = 0
+        self._forget()
         self.relative_error = 0.0
         self.base_s, self.token_s, self._square_s, self.per_item_s = seed
 
@@ -70,19 +72,29 @@ class CostModel:
             abs(seconds - predicted) / seconds - self.relative_error
         )
         self._batches += 1
-        if self._batches > WARM_BATCHES and not 1 / OUTLIER < seconds / predicted < OUTLIER:
-            self._batches = 0  # more of the same within the next batches is the new normal
+        odd = self._batches > WARM_BATCHES and not 1 / OUTLIER < seconds / predicted < OUTLIER
+        self._outliers = self._outliers + 1 if odd else 0
+        if odd and self._outliers < OUTLIERS_IN_A_ROW:
             return
-        self._update(features, seconds)
+        if odd:
+            self._forget()
+        self._update(features, seconds, predicted)
 
-    def _update(self, features: Features, seconds: float) -> None:
+    def _forget(self) -> None:
+        self._information = [[0.0] * 4 for _ in range(4)]
+        self._evidence = [0.0] * 4
+        self._batches = 0
+
+    def _update(self, features: Features, seconds: float, predicted: float) -> None:
         counts = (1, features.tokens, features.tokens_squared, features.items)
-        # Each weight's share of the measured time: relative errors count, so that long batches
-        # do not drown short ones.
-        row = [s * n / seconds for s, n in zip(self._seed, counts, strict=True)]
+        # Relative errors count, so that long batches do not drown short ones. Divided by the
+        # geometric mean of both, becoming slower is learnt as fast as becoming faster.
+        size = math.sqrt(seconds * predicted)
+        row = [s * n / size for s, n in zip(self._seed, counts, strict=True)]
+        target = seconds / size
         for i, x in enumerate(row):
             line = self._information[i]
-            self._evidence[i] = FORGETTING * self._evidence[i] + x
+            self._evidence[i] = FORGETTING * self._evidence[i] + x * target
             for j, y in enumerate(row):
                 line[j] = FORGETTING * line[j] + x * y
         self._solve()

@@ -27,6 +27,8 @@ UNHEARD_RETRY_S = 0.5
 #: First wait for the ack of a reply; doubles each time. Round trips take under a millisecond.
 RESEND_S = 1.0
 RESEND_MAX_S = 8.0
+#: A reply is given up when its request's deadline is this long ago: no gateway waits for it.
+MAX_REPLY_AGE_S = 30.0
 #: How often held units are looked through for deadlines and resends.
 SCAN_S = 0.05
 #: Units given back wait this long, so that another worker asks first.
@@ -201,7 +203,9 @@ class Units:
         out: list[Instruction] = []
         for unit, held in list(self._held.items()):
             if held.replied:
-                if everything or now >= held.resend_at:
+                if now >= held.head.deadline + MAX_REPLY_AGE_S:
+                    out += self.terminate(unit, "unheard")
+                elif everything or now >= held.resend_at:
                     out += self.reply(held, now)
             elif now >= held.head.deadline:
                 out += self.terminate(unit, "deadline")

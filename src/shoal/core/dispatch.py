@@ -128,10 +128,3 @@ class Dispatch:
     def _alive(self, items: list[Item]) -> list[Item]:
         """Items whose unit still wants an answer."""
         return [i for i in items if (held := self._units.get(i.unit)) and not held.replied]
-
-    def next_wake(self) -> float | None:
-        """When the first busy lane is about to be free."""
-        times = [
-            lane.free_at - self._margin_s for lane in self._lanes.values() if len(lane.batches) == 1
-        ]
-        return min(times, default=None)

@@ -65,6 +65,12 @@ class Lane:
             return True
         return len(self.batches) == 1 and now >= self.free_at - margin_s
 
+    def next_wake(self, now: float, margins_s: tuple[float, ...]) -> float | None:
+        """When the lane is next so close to being free that something is due."""
+        if len(self.batches) != 1:
+            return None
+        return min((t for m in margins_s if (t := self.free_at - m) > now), default=None)
+
     def started(self, batch: Batch, now: float) -> None:
         self.batches.append(batch)
         self.free_at = max(now, self.free_at if len(self.batches) > 1 else now) + batch.predicted_s

@@ -81,15 +81,14 @@ class Loop:
         self._set_timer()
 
     def _set_timer(self) -> None:
-        at = self.core.next_wake()
+        now = time.monotonic()
+        at = self.core.next_wake(now)
         if at is None or at >= self._timer_at:
             return  # a timer that rings early does no harm
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = at
-        self._timer = asyncio.get_running_loop().call_later(
-            max(0.0, at - time.monotonic()), self._ring
-        )
+        self._timer = asyncio.get_running_loop().call_later(max(0.0, at - now), self._ring)
 
     def _ring(self) -> None:
         self._timer, self._timer_at = None, float("inf")

@@ -1,0 +1,104 @@
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.core.batcher import Budget, Shelf
+from shoal.core.cost import CostModel
+from shoal.core.events import Item
+
+COST = CostModel(0.0, 1e-3, 0.0, 0.0)  # one token, one millisecond
+BUDGET = Budget(seconds=0.1, tokens=8192, items=64)
+
+
+def items(unit: str, *lengths: int) -> list[Item]:
+    return [Item(unit, index, tokens) for index, tokens in enumerate(lengths)]
+
+
+def test_fills_up_to_the_predicted_seconds() -> None:
+    shelf = Shelf()
+    shelf.add("r", items("u", 40, 40, 40))
+    assert [i.index for i in shelf.take(BUDGET, COST)] == [0, 1]
+    assert [i.index for i in shelf.take(BUDGET, COST)] == [2]
+    assert not shelf
+    assert shelf.take(BUDGET, COST) == []
+
+
+def test_an_item_over_the_budget_runs_alone() -> None:
+    shelf = Shelf()
+    shelf.add("r", items("u", 500, 10))
+    assert [i.tokens for i in shelf.take(BUDGET, COST)] == [500]
+    assert [i.tokens for i in shelf.take(BUDGET, COST)] == [10]
+
+
+def test_tokens_and_items_bound_a_batch() -> None:
+    shelf = Shelf()
+    shelf.add("r", items("u", *[10] * 10))
+    assert len(shelf.take(Budget(10.0, 35, 64), COST)) == 3
+    assert len(shelf.take(Budget(10.0, 8192, 4), COST)) == 4
+
+
+def test_a_small_request_goes_into_the_next_batch_beside_a_large_one() -> None:
+    shelf = Shelf()
+    shelf.add("large", items("a", *[20] * 512))
+    shelf.take(BUDGET, COST)
+    shelf.add("small", items("b", 3))
+    assert "b" in {i.unit for i in shelf.take(BUDGET, COST)}
+
+
+def test_requests_share_a_batch_equally() -> None:
+    shelf = Shelf()
+    for name in "abcd":
+        shelf.add(name, items(name, *[5] * 100))
+    counts: Counter[str] = Counter()
+    for _ in range(10):
+        counts.update(i.unit for i in shelf.take(BUDGET, COST))
+    assert max(counts.values()) - min(counts.values()) <= 5
+
+
+def test_retries_come_first_and_stay_together() -> None:
+    shelf = Shelf()
+    shelf.add("r", items("u", 5, 5))
+    shelf.retry(items("v", 7, 7, 7))
+    assert {i.unit for i in shelf.take(BUDGET, COST)} == {"v"}
+    assert {i.unit for i in shelf.take(BUDGET, COST)} == {"u"}
+
+
+def test_removed_units_leave_their_neighbours() -> None:
+    shelf = Shelf()
+    shelf.add("r", items("u", 5, 5))
+    shelf.add("r", items("v", 5))
+    shelf.retry([*items("u", 1), *items("w", 1)])
+    shelf.remove("u")
+    assert len(shelf) == 2
+    assert [i.unit for i in shelf.take(BUDGET, COST)] == ["w"]
+    assert [i.unit for i in shelf.take(BUDGET, COST)] == ["v"]
+    assert not shelf
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abcde"), st.lists(st.integers(1, 400), min_size=1, max_size=9)),
+        max_size=30,
+    ),
+    st.integers(1, 12),
+)
+def test_every_item_comes_out_once_within_the_budget(
+    units: list[tuple[str, list[int]]], most: int
+) -> None:
+    shelf = Shelf()
+    budget = Budget(0.1, 300, most)
+    put = []
+    for number, (request, lengths) in enumerate(units):
+        put += items(f"{request}{number}", *lengths)
+        shelf.add(request, items(f"{request}{number}", *lengths))
+    assert len(shelf) == len(put)
+    taken = []
+    while batch := shelf.take(budget, COST):
+        assert len(batch) == 1 or (
+            len(batch) <= most
+            and sum(i.tokens for i in batch) <= 300
+            and sum(COST.item_s(i.tokens) for i in batch) <= 0.1 + 1e-9
+        )
+        taken += batch
+    assert sorted(taken, key=repr) == sorted(put, key=repr)

@@ -1,0 +1,80 @@
+import math
+import random
+
+import pytest
+
+from shoal.core.cost import OUTLIER, CostModel
+from shoal.values import Features, features_of
+
+SEED = (0.002, 30e-6, 0.0, 20e-6)
+
+
+def batches(rng: random.Random, count: int) -> list[Features]:
+    sizes = [rng.choice([1, 1, 2, 8, 30]) for _ in range(count)]
+    return [
+        features_of([max(3, int(rng.lognormvariate(3.7, 0.8))) for _ in range(size)])
+        for size in sizes
+    ]
+
+
+def seconds(weights: tuple[float, float, float, float], f: Features) -> float:
+    base, token, square, item = weights
+    return base + token * f.tokens + square * f.tokens_squared + item * f.items
+
+
+@pytest.mark.parametrize(
+    "true",
+    [(1e-4, 0.0, 0.0, 2e-6), (2e-3, 1.2e-4, 1e-8, 1e-5), (0.05, 1e-6, 0.0, 0.0)],
+)
+def test_learns_what_batches_cost(true: tuple[float, float, float, float]) -> None:
+    rng = random.Random(7)
+    model = CostModel(*SEED)
+    errors = []
+    for f in batches(rng, 400):
+        actual = seconds(true, f) * rng.uniform(0.95, 1.05)
+        errors.append(abs(model.batch_s(f) - actual) / actual)
+        model.learn(f, actual)
+    assert sum(errors[-100:]) / 100 < 0.06
+    assert model.relative_error < 0.1
+
+
+def test_equal_batches_leave_what_they_cannot_tell_apart() -> None:
+    model = CostModel(*SEED)
+    same = features_of([12])
+    for _ in range(5000):
+        model.learn(same, 0.004)
+    assert model.batch_s(same) == pytest.approx(0.004, rel=0.02)
+    other = features_of([48] * 8)
+    assert 0.0005 < model.batch_s(other) < 0.5
+    model.learn(other, 0.02)
+    assert model.batch_s(same) == pytest.approx(0.004, rel=0.5)
+
+
+@pytest.mark.parametrize("nonsense", [math.nan, math.inf, 0.0, -1.0])
+def test_nonsense_changes_nothing(nonsense: float) -> None:
+    model = CostModel(*SEED)
+    f = features_of([20, 30])
+    before = model.batch_s(f)
+    model.learn(f, nonsense)
+    assert model.batch_s(f) == before
+
+
+def test_one_stall_is_dropped_but_a_new_normal_is_learnt() -> None:
+    model = CostModel(*SEED)
+    f = features_of([100] * 4)
+    for _ in range(50):
+        model.learn(f, 0.01)
+    model.learn(f, 0.01 * OUTLIER * 10)
+    assert model.batch_s(f) == pytest.approx(0.01, rel=0.05)
+    for _ in range(300):
+        model.learn(f, 0.2)
+    assert model.batch_s(f) == pytest.approx(0.2, rel=0.1)
+
+
+def test_weights_stay_non_negative_and_predictions_positive() -> None:
+    rng = random.Random(3)
+    model = CostModel(*SEED)
+    for f in batches(rng, 500):
+        model.learn(f, rng.expovariate(50) + 1e-9)
+        assert min(model.base_s, model.token_s, model.per_item_s) >= 0
+        assert 0 < model.batch_s(f) < math.inf

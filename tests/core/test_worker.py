@@ -1,0 +1,298 @@
+"""Events in, exact instructions out."""
+
+from shoal.core import events as ev
+from shoal.core.batcher import Budget
+from shoal.core.delivery import MAX_REPLY_AGE_S, RESEND_S, UNHEARD_LIMIT_S
+from shoal.core.models import ModelSpec
+from shoal.core.worker import WorkerConfig, WorkerCore
+from shoal.errors import ErrorInfo
+from shoal.values import Features
+
+BUDGET = Budget(seconds=0.1, tokens=8192, items=64)
+#: One token, one millisecond.
+COST = (0.0, 1e-3, 0.0, 0.0)
+
+
+def spec(name: str) -> ModelSpec:
+    return ModelSpec(name, "fake", 512, BUDGET, COST)
+
+
+def worker(**changes: object) -> WorkerCore:
+    config = {"lanes": ["cpu"], "models": [spec("m"), spec("n")], "pinned": ["m"]} | changes
+    return WorkerCore(WorkerConfig(**config))  # type: ignore[arg-type]
+
+
+def head(
+    unit: str = "u", request: str = "r", tokens: int = 10, deadline: float = 600.0, model: str = "m"
+) -> ev.UnitHead:
+    return ev.UnitHead(unit, request, model, 1, Features(tokens, 1, tokens**2), deadline)
+
+
+def ready(**changes: object) -> WorkerCore:
+    """A worker whose pinned model is resident and whose standing pull is open."""
+    core = worker(**changes)
+    assert core.handle(ev.Ticked(), 0.0) == [ev.StartRuntime("cpu", "fake")]
+    assert core.handle(ev.RuntimeStarted("cpu", "fake"), 0.0) == [ev.Load("cpu", "m")]
+    assert core.handle(ev.Loaded("cpu", "m", 100, 0.1), 0.0) == [ev.Pull(1, "m", 1, standing=True)]
+    return core
+
+
+def running(
+    core: WorkerCore, unit: str = "u", lengths: list[int] | None = None, now: float = 1.0
+) -> ev.Run:
+    """Bring a unit as far as the runtime."""
+    core.handle(ev.Arrived(head(unit, request=unit), 1, 0), now)
+    out = core.handle(ev.Prepared([(unit, lengths or [10])]), now)
+    (run,) = [i for i in out if isinstance(i, ev.Run)]
+    return run
+
+
+def kinds(instructions: list[ev.Instruction]) -> list[str]:
+    return [type(i).__name__ for i in instructions]
+
+
+def test_a_unit_from_pull_to_settlement() -> None:
+    core = ready()
+    assert core.handle(ev.Arrived(head(), 1, pending=0), 1.0) == [ev.Prepare("u")]
+    item = ev.Item("u", 0, 10)
+    assert core.handle(ev.Prepared([("u", [10])]), 1.0) == [ev.Run("cpu", 1, "m", [item], 0.01)]
+    out = core.handle(ev.Finished("cpu", 1, 0.01), 1.01)
+    assert out == [ev.Reply("u"), ev.Pull(2, "m", 1, standing=True)]
+    assert core.handle(ev.Settled("u"), 1.02) == [ev.Forget("u")]
+    assert len(core.units) == 0
+
+
+def test_pulls_a_whole_batch_just_before_the_lane_is_free() -> None:
+    core = ready()
+    core.models["m"].unit_seen(0.025)
+    running(core, "u", [50])
+    core.models["m"].pending = 500  # as the last delivery of a full pull would tell
+    assert core.handle(ev.Ticked(), 1.01) == []
+    wake = core.next_wake(1.01)
+    assert wake is not None
+    assert wake <= 1.05 - 0.004
+    assert core.handle(ev.Ticked(), 1.0465) == [ev.Pull(2, "m", 3, standing=False)]
+
+
+def test_an_idle_worker_takes_what_waits_behind_a_unit_at_once() -> None:
+    core = ready()
+    core.models["m"].unit_seen(0.02)
+    out = core.handle(ev.Arrived(head(tokens=20), 1, pending=500), 1.0)
+    assert out == [ev.Prepare("u"), ev.Pull(2, "m", 4, standing=False)]
+
+
+def test_never_asks_for_more_than_is_there() -> None:
+    core = ready()
+    core.handle(ev.Arrived(head(tokens=1), 1, pending=3), 1.0)
+    core.handle(ev.Prepared([("u", [1])]), 1.0)
+    core.handle(ev.Finished("cpu", 1, 0.001), 1.001)
+    # asked at once, since a batch of 1 ms is "about to be free" from its start
+    assert core.handle(ev.PullEnded(2, found_all=True), 1.002) == [
+        ev.Pull(3, "m", 1, standing=True)
+    ]
+
+
+def test_an_idle_lane_starts_at_once_and_a_busy_one_gets_the_next_batch_in_time() -> None:
+    core = ready()
+    running(core, "u", [50])
+    core.handle(ev.Arrived(head("v", "v"), 2, 0), 1.0)
+    assert core.handle(ev.Prepared([("v", [10])]), 1.01) == []
+    out = core.handle(ev.Ticked(), 1.0495)
+    assert kinds(out)[0] == "Run"
+
+
+def test_a_unit_whose_items_all_failed_is_answered_without_a_batch() -> None:
+    core = ready()
+    core.handle(ev.Arrived(head(), 1, 0), 1.0)
+    assert core.handle(ev.Prepared([("u", [0, 0])]), 1.0)[0] == ev.Reply("u")
+
+
+def test_a_reply_is_sent_again_until_it_is_settled() -> None:
+    core = ready()
+    running(core)
+    core.handle(ev.Finished("cpu", 1, 0.01), 1.01)
+    assert core.handle(ev.Ticked(), 1.01 + RESEND_S + 0.1) == [ev.Reply("u")]
+    assert core.handle(ev.Ticked(), 1.01 + RESEND_S + 0.2) == []
+    assert core.handle(ev.Ticked(), 1.01 + 4 * RESEND_S) == [ev.Reply("u")]
+    assert core.handle(ev.Settled("u"), 9.0) == [ev.Forget("u")]
+    assert core.handle(ev.Settled("u"), 9.0) == []
+
+
+def test_a_reply_that_is_never_settled_does_not_stay_for_ever() -> None:
+    core = ready()
+    running(core)
+    core.handle(ev.Finished("cpu", 1, 0.01), 1.01)
+    out: list[ev.Instruction] = []
+    now = 1.0
+    while len(core.units) and now < 900:
+        now += 1.0
+        out += core.handle(ev.Ticked(), now)
+    assert out[-1] == ev.Terminate("u", "unheard")
+    assert now >= 600.0 + MAX_REPLY_AGE_S
+
+
+def test_a_reply_nobody_hears_is_tried_for_as_long_as_a_reconnect_takes() -> None:
+    core = ready()
+    running(core)
+    core.handle(ev.Finished("cpu", 1, 0.01), 1.01)
+    assert core.handle(ev.Unheard("u"), 1.02) == []
+    assert core.handle(ev.Ticked(), 1.6) == [ev.Reply("u")]
+    assert core.handle(ev.Unheard("u"), 1.02 + UNHEARD_LIMIT_S) == [ev.Terminate("u", "unheard")]
+
+
+def test_a_redelivered_unit_is_answered_again_or_left_to_run() -> None:
+    core = ready()
+    core.handle(ev.Arrived(head(), 1, 0), 1.0)
+    assert "Prepare" not in kinds(core.handle(ev.Arrived(head(), 1, 0), 1.0))
+    core.handle(ev.Prepared([("u", [10])]), 1.0)
+    core.handle(ev.Finished("cpu", 1, 0.01), 1.01)
+    assert core.handle(ev.Arrived(head(), 1, 0), 1.02) == [ev.Reply("u")]
+
+
+def test_a_passed_deadline_costs_no_device_time() -> None:
+    core = ready()
+    running(core, "busy", [90])
+    core.handle(ev.Arrived(head("late", "late", deadline=1.06), 2, 0), 1.0)
+    core.handle(ev.Prepared([("late", [10])]), 1.0)
+    out = core.handle(ev.Ticked(), 1.07)
+    assert ev.Terminate("late", "deadline") in out
+    assert "Run" not in kinds(core.handle(ev.Ticked(), 1.0899))
+
+
+def test_cancelled_requests_are_dropped_and_remembered() -> None:
+    core = ready()
+    running(core, "busy", [90])
+    core.handle(ev.Arrived(head("a", "gone"), 2, 0), 1.0)
+    core.handle(ev.Prepared([("a", [10])]), 1.0)
+    assert core.handle(ev.Cancelled(["gone"]), 1.01) == [ev.Terminate("a", "cancelled")]
+    assert core.handle(ev.Arrived(head("b", "gone"), 2, 0), 1.02)[0] == ev.Terminate(
+        "b", "cancelled"
+    )
+
+
+def test_a_failed_batch_is_halved_until_the_item_at_fault_fails_alone() -> None:
+    core = ready()
+    run = running(core, "u", [5, 6, 7, 8])
+    error = ErrorInfo("internal", "boom")
+    seen: list[int] = []
+    now = 1.01
+    out = core.handle(ev.BatchFailed("cpu", run.batch, error), now)
+    while runs := [i for i in out if isinstance(i, ev.Run)]:
+        now += 0.1
+        assert not any(isinstance(i, ev.Reply) for i in out)
+        out = []
+        for run in runs:
+            bad = any(item.index == 2 for item in run.items)
+            seen.append(len(run.items))
+            out += core.handle(
+                ev.BatchFailed("cpu", run.batch, error)
+                if bad
+                else ev.Finished("cpu", run.batch, 0.01),
+                now,
+            )
+            if [i for i in out if isinstance(i, ev.FailItem)]:
+                break
+        if failed := [i for i in out if isinstance(i, ev.FailItem)]:
+            assert [(f.unit, f.index, f.error.code) for f in failed] == [("u", 2, "compute_failed")]
+            break
+    while runs := [i for i in out if isinstance(i, ev.Run)]:
+        now += 0.1
+        out = core.handle(ev.Finished("cpu", runs[-1].batch, 0.01), now)
+    assert max(seen) == 2
+
+
+def test_out_of_memory_makes_batches_smaller() -> None:
+    core = ready()
+    run = running(core, "u", [20, 20, 20, 20])
+    core.handle(ev.BatchFailed("cpu", run.batch, ErrorInfo("out_of_memory", "no")), 1.01)
+    assert core.models["m"].budget.tokens == 40
+
+
+def test_a_dead_runtime_is_restarted_reloaded_and_its_batch_run_again() -> None:
+    core = ready()
+    running(core)
+    out = core.handle(ev.RuntimeDied("cpu", "fake", "killed"), 1.01)
+    assert out == [ev.StartRuntime("cpu", "fake")]
+    assert core.handle(ev.RuntimeStarted("cpu", "fake"), 1.2) == [ev.Load("cpu", "m")]
+    out = core.handle(ev.Loaded("cpu", "m", 1, 0.1), 1.3)
+    assert [i.items for i in out if isinstance(i, ev.Run)] == [[ev.Item("u", 0, 10)]]
+
+
+def test_three_crashes_are_a_dead_letter_with_a_reason() -> None:
+    core = ready()
+    running(core)
+    now = 1.0
+    for crash in range(3):
+        now += 20.0
+        out = core.handle(ev.RuntimeDied("cpu", "fake", "exit status -11"), now)
+        if crash < 2:
+            now += 20.0
+            out = core.handle(ev.Ticked(), now) + out
+            core.handle(ev.RuntimeStarted("cpu", "fake"), now)
+            core.handle(ev.Loaded("cpu", "m", 1, 0.1), now)
+    (fail,) = [i for i in out if isinstance(i, ev.Fail)]
+    assert fail.error.code == "dead_lettered"
+    assert "exit status -11" in fail.error.message
+
+
+def test_units_with_a_strike_run_alone() -> None:
+    core = ready()
+    core.handle(ev.Arrived(head("a", "a"), 1, 0), 1.0)
+    core.handle(ev.Arrived(head("b", "b"), 1, 0), 1.0)
+    core.handle(ev.Prepared([("a", [5]), ("b", [5])]), 1.0)
+    core.handle(ev.RuntimeDied("cpu", "fake", "killed"), 1.001)
+    core.handle(ev.RuntimeStarted("cpu", "fake"), 1.1)
+    out = core.handle(ev.Loaded("cpu", "m", 1, 0.1), 1.2)
+    out += core.handle(ev.Finished("cpu", 2, 0.005), 1.3)
+    runs = [i for i in out if isinstance(i, ev.Run)]
+    assert [[item.unit for item in run.items] for run in runs] == [["a"], ["b"]]
+
+
+def test_a_model_that_fails_to_load_fails_its_units_and_cools_down() -> None:
+    core = worker(pinned=[], cooldown_s=60.0)
+    core.handle(ev.DemandSeen("g", {"n": 0.5}), 0.0)
+    core.handle(ev.RuntimeStarted("cpu", "fake"), 0.0)
+    assert core.handle(ev.LoadFailed("cpu", "n", "no such file"), 1.0) == []
+    assert core.models["n"].state == "failed"
+    assert core.handle(ev.DemandSeen("g", {"n": 0.5}), 2.0) == []
+    assert core.handle(ev.DemandSeen("g", {"n": 0.5}), 62.0) == [ev.Load("cpu", "n")]
+
+
+def test_loads_on_demand_only_where_allowed() -> None:
+    core = worker(pinned=[], on_demand=False)
+    assert core.handle(ev.DemandSeen("g", {"n": 0.5}), 0.0) == []
+
+
+def test_pulls_are_withdrawn_while_another_model_keeps_the_lane_busy() -> None:
+    core = ready()
+    core.handle(ev.DemandSeen("g", {"n": 0.5}), 0.0)
+    out = core.handle(ev.Loaded("cpu", "n", 1, 0.1), 0.5)
+    assert out == [ev.Pull(2, "n", 1, standing=True)]
+    core.handle(ev.Arrived(head(), 1, 0), 1.0)
+    out = core.handle(ev.Prepared([("u", [50])]), 1.0)
+    assert set(kinds(out)) == {"Run", "Withdraw"}
+
+
+def test_a_lost_broker_takes_the_pulls_and_a_regained_one_brings_them_and_the_replies_back() -> (
+    None
+):
+    core = ready()
+    running(core)
+    core.handle(ev.Finished("cpu", 1, 0.01), 1.01)
+    assert core.handle(ev.BrokerLost(), 1.1) == []
+    assert core.handle(ev.BrokerBack(), 1.2) == [ev.Reply("u"), ev.Pull(3, "m", 1, standing=True)]
+
+
+def test_draining_gives_back_what_has_not_started() -> None:
+    core = ready()
+    running(core, "busy", [90])
+    core.handle(ev.Arrived(head("v", "v"), 2, 0), 1.0)
+    core.handle(ev.Prepared([("v", [10])]), 1.0)
+    out = core.handle(ev.DrainBegan(), 1.01)
+    assert [i.unit for i in out if isinstance(i, ev.Return)] == ["v"]
+    assert [
+        i.unit
+        for i in core.handle(ev.Arrived(head("w", "w"), 3, 0), 1.02)
+        if isinstance(i, ev.Return)
+    ] == ["w"]
+    assert core.handle(ev.Finished("cpu", 1, 0.09), 1.1) == [ev.Reply("busy")]
