@@ -1,0 +1,106 @@
+"""Both clients and the command against a real `shoal serve`, a killed worker included."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import shoal
+from shoal.client import Limits
+from shoal.errors import InvalidItem, UnknownModel
+from tests.cli.serving import Serving, descendants, serve
+
+TEXTS = [f"text {n}" for n in range(300)]
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    with serve(tmp_path_factory.mktemp("serve")) as running:
+        running.up()
+        yield running
+        running.interrupt()
+
+
+@pytest.fixture
+def client(serving: Serving) -> Iterator[shoal.Client]:
+    with shoal.Client(serving.up()["url"]) as made:
+        yield made
+
+
+def test_the_gateway_describes_itself(client: shoal.Client) -> None:
+    assert client.health() and client.ready()
+    assert "fake" in [model.id for model in client.models()]
+    assert client.model("fake").dims == {"encode": 8}
+    with pytest.raises(UnknownModel, match="'fake'"):
+        client.encode("fakr", "a")
+
+
+def test_many_texts_give_the_vectors_of_each(client: shoal.Client) -> None:
+    vectors = client.encode("fake", TEXTS)
+    assert vectors.shape == (300, 8)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors[137], client.encode("fake", TEXTS[137]), atol=1e-6)
+    half = client.encode("fake", TEXTS[:3], dtype="float16", dimensions=4)
+    assert half.shape == (3, 4)
+    assert half.dtype == np.float16
+
+
+def test_the_asyncio_client_gives_the_same(serving: Serving, client: shoal.Client) -> None:
+    async def encode() -> NDArray[Any]:
+        async with shoal.AsyncClient(serving.up()["url"]) as aio:
+            return await aio.encode("fake", TEXTS)
+
+    np.testing.assert_allclose(asyncio.run(encode()), client.encode("fake", TEXTS), atol=1e-6)
+
+
+def test_an_item_that_fails_is_named(client: shoal.Client) -> None:
+    texts = ["a", "word " * 2000, "b"]
+    encoded = client.encode_detailed("fake", texts, truncate=False)
+    assert encoded.positions.tolist() == [0, 2]
+    assert list(encoded.errors) == [1]
+    assert "items[1]" in encoded.errors[1].message
+    cut = client.encode_detailed("fake", texts)
+    assert cut.truncated.tolist() == [False, True, False]
+    with pytest.raises(InvalidItem, match=r"items\[1\]"):
+        client.encode("fake", ["a", "\udc80"])
+
+
+def test_a_worker_killed_under_way_costs_no_answer(serving: Serving, client: shoal.Client) -> None:
+    answered = threading.Event()
+    vectors: list[NDArray[Any]] = []
+
+    def encode() -> None:
+        with shoal.Client(serving.up()["url"], limits=Limits(request_items=5)) as many:
+            vectors.append(many.encode("fake", TEXTS * 5, progress=lambda *_: answered.set()))
+
+    thread = threading.Thread(target=encode)
+    thread.start()
+    assert answered.wait(30)
+    (worker,) = [p for p, c in descendants(serving.process.pid).items() if "cli worker" in c]
+    os.kill(worker, signal.SIGKILL)
+    thread.join(60)
+    np.testing.assert_allclose(vectors[0], np.tile(client.encode("fake", TEXTS), (5, 1)), atol=1e-6)
+
+
+def test_the_command(serving: Serving) -> None:
+    url = serving.up()["url"]
+    command = [sys.executable, "-m", "shoal.cli", "encode", "fake", "a fish", "a bird", "--json"]
+    run = subprocess.run([*command, "--url", url], env=serving.env, capture_output=True, check=True)
+    lines = [json.loads(line) for line in run.stdout.splitlines()]
+    assert [(line["index"], len(line["vector"])) for line in lines] == [(0, 8), (1, 8)]
+    command[5] = "fakr"
+    run = subprocess.run([*command, "--url", url], env=serving.env, capture_output=True)
+    assert (run.returncode, run.stdout) == (1, b"")
+    assert run.stderr.startswith(b"error: ")
+    assert b"fake" in run.stderr
