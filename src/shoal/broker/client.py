@@ -9,6 +9,7 @@ published was already told, so it must not be sent minutes later.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,7 @@ from shoal.errors import Overloaded, ProtocolError, Unavailable
 _COPY_BYTES = 4096
 # Bytes that may wait for the socket. A broker that takes less than we make for this long is stuck.
 _MAX_UNSENT_BYTES = 128 * 1024 * 1024
+_CLOSE_S = 1.0
 _STATUS_LINE = b"NATS/1.0 "
 
 
@@ -97,6 +99,11 @@ class Client(NatsClient):
         """PING behind everything sent so far; `future` is done once the server got all of it."""
         self._write(b"PING\r\n")
         self._pongs.append(future)
+
+    async def abandon(self) -> None:
+        """Close at once. Bounded, since asyncio may wait for ever after a failed TLS handshake."""
+        with contextlib.suppress(errors.Error, OSError):
+            await asyncio.wait_for(self.close(), _CLOSE_S)
 
     def _write(self, *parts: bytes) -> None:
         if not self.is_connected:

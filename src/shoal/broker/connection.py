@@ -134,14 +134,14 @@ class Connection:
                 ),
                 wait_s,
             )
-        except (TimeoutError, OSError, errors.Error) as error:
-            await self._client.close()
+        except (OSError, errors.Error) as error:  # a TimeoutError is an OSError
+            await self._client.abandon()
             raise Unavailable(
                 f"cannot reach the broker at {_redacted(urls)} within {wait_s:g} s: "
-                f"{self._last_error or error}; is nats-server running there?"
+                f"{_text(self._last_error or error)}; is nats-server running there?"
             ) from None
-        except BrokerError:
-            await self._client.close()
+        except BaseException:
+            await self._client.abandon()
             raise
         self._opening = False
         self._replies = Replies(self._client, self.inbox(), ANSWER_S)
@@ -153,7 +153,7 @@ class Connection:
             if self._client.is_connected:
                 await self._client.drain()
             else:
-                await self._client.close()
+                await self._client.abandon()
         self._drop(Unavailable("this process is shutting down"))
 
     # --- core NATS ------------------------------------------------------------------------------

@@ -34,12 +34,16 @@ class Keepalive:
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="keepalive", daemon=True)
+        self._wait_s: float
         self._opened: asyncio.Future[None]
 
     @classmethod
-    async def open(cls, settings: CommonSettings, name: str, ack_wait_s: float) -> Keepalive:
+    async def open(
+        cls, settings: CommonSettings, name: str, ack_wait_s: float, *, wait_s: float = 5.0
+    ) -> Keepalive:
         """Start the thread and connect. Raises what `Connection.open` raises."""
         self = cls(settings, name, ack_wait_s)
+        self._wait_s = wait_s
         self._opened = asyncio.get_running_loop().create_future()
         self._thread.start()
         await self._opened
@@ -72,7 +76,7 @@ class Keepalive:
     async def _extend(self) -> None:
         opener = self._opened.get_loop()
         try:
-            connection = await Connection.open(self._settings, self._name)
+            connection = await Connection.open(self._settings, self._name, wait_s=self._wait_s)
         except Exception as error:  # the edge of the thread: it becomes the error of `open`
             opener.call_soon_threadsafe(_fail, self._opened, error)
             return

@@ -35,6 +35,7 @@ _STREAM_NOT_FOUND = 10059
 _STREAM_EXISTS = 10058
 _JETSTREAM_OFF = (10039, 10076)
 _NO_SPACE = 10047
+_CONSUMER_REFUSED = 10012
 _NOT_NOW = 503
 
 
@@ -107,8 +108,19 @@ async def ensure_consumer(
         Unavailable: JetStream does not answer, or not yet.
     """
     stream, name = subjects.stream(klass), subjects.consumer(pool, model)
-    subject = subjects.work_subject(klass, pool, model)
-    config = {
+    config = _consumer_config(name, subjects.work_subject(klass, pool, model), ack_wait_s)
+    made = await _make_consumer(connection, stream, config)
+    if made.error is not None and made.error.err_code == _CONSUMER_REFUSED:
+        # `max_waiting` of another version cannot be changed. Making the consumer anew would forget
+        # who holds which unit, so what it is stays.
+        now = await connection.api(f"CONSUMER.INFO.{stream}.{name}", {}, _Answer)
+        kept = {"max_waiting": now.config.get("max_waiting", _MAX_WAITING)}
+        made = await _make_consumer(connection, stream, {**config, **kept})
+    _check(made, f"create the consumer {name} on {stream}")
+
+
+def _consumer_config(name: str, subject: str, ack_wait_s: float) -> dict[str, Any]:
+    return {
         "durable_name": name,
         "filter_subject": subject,
         "deliver_policy": "all",
@@ -121,12 +133,14 @@ async def ensure_consumer(
         "max_ack_pending": -1,
         "max_waiting": _MAX_WAITING,
     }
-    made = await connection.api(
-        f"CONSUMER.CREATE.{stream}.{name}.{subject}",
+
+
+async def _make_consumer(connection: Connection, stream: str, config: dict[str, Any]) -> _Answer:
+    return await connection.api(
+        f"CONSUMER.CREATE.{stream}.{config['durable_name']}.{config['filter_subject']}",
         {"stream_name": stream, "config": config},
         _Answer,
     )
-    _check(made, f"create the consumer {name} on {stream}")
 
 
 def _check(answer: _Answer, what: str) -> None:
