@@ -84,15 +84,15 @@ class BodyDecoder:
     def _explain(self, message: str) -> NoReturn:
         at = _AT_PATH.search(message)
         path = at[1] if at else ""
+        what = message[: at.start()] if at else message
         within = f"{path}." if path else ""
-        if unknown := _UNKNOWN_FIELD.search(message):
+        if unknown := _UNKNOWN_FIELD.search(what):
             name = f"{within}{unknown[1]}"
             hint = nearest(unknown[1], _fields_at(self._struct, path))
             raise InvalidRequest(f"unknown key '{name}'{hint}", param=name)
-        if missing := _MISSING_FIELD.search(message):
+        if missing := _MISSING_FIELD.search(what):
             name = f"{within}{missing[1]}"
             raise InvalidRequest(f"'{name}' is missing", param=name)
-        what = message[: at.start()] if at else message
         raise InvalidRequest(f"{path or 'the body'}: {what}", param=path or None)
 
 

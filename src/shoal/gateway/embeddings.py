@@ -87,7 +87,7 @@ class EmbeddingsRoute:
 def inputs(raw: msgspec.Raw) -> list[msgspec.Raw]:
     """The items of `input`, each a string or a list of token ids. Raises `InvalidRequest`."""
     kinds = KINDS["json"]
-    whole = kinds[bytes(raw[:1])[0]]
+    whole = kinds[memoryview(raw)[0]]
     if whole is TEXT:
         return [raw]
     if whole is not LIST:

@@ -1,0 +1,143 @@
+"""A worker of a few lines: pulls real units from a real stream and answers as a test says."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+
+from shoal.broker.base import Delivery, PullEnd
+from shoal.broker.connection import Connection
+from shoal.broker.pulls import Puller
+from shoal.broker.streams import ensure_consumer, ensure_streams
+from shoal.errors import ErrorInfo, Unavailable
+from shoal.settings import CommonSettings
+from shoal.wire import subjects
+from shoal.wire.arrays import DTYPES, to_wire
+from shoal.wire.messages import (
+    Cancel,
+    GatewayPulse,
+    ModelPulse,
+    Reply,
+    Timings,
+    Unit,
+    WorkerPulse,
+    decode_queue,
+    encode,
+)
+
+Answer = Callable[[Unit, str], Reply | None]
+DIM = 8
+
+
+def embed(unit: Unit, ack: str, worker: str = "scripted") -> Reply:
+    """Row i is filled with the item's length in bytes; a text that says ``bad`` fails."""
+    errors: dict[int, ErrorInfo] = {}
+    rows: list[float] = []
+    for position, item in enumerate(unit.items):
+        if b"bad" in item:
+            errors[position] = ErrorInfo("too_many_tokens", "300 tokens; the model takes 256", 400)
+        else:
+            rows.append(float(len(item)))
+    width = unit.params.dimensions or DIM
+    array = np.repeat(np.array(rows, dtype=DTYPES[unit.params.dtype])[:, None], width, axis=1)
+    tokens = [0 if i in errors else 3 for i in range(len(unit.items))]
+    cut = [i for i, item in enumerate(unit.items) if b"long" in item]
+    timings = Timings(0.001, 0.002, 0.003, 0.004, len(unit.items))
+    return Reply(unit.id, worker, ack, tokens, cut, errors, {"dense": to_wire(array)}, timings)
+
+
+class ScriptedWorker:
+    """Pulls one unit at a time, many times over; `answer` returning None keeps silent."""
+
+    def __init__(self, settings: CommonSettings, model: str) -> None:
+        self.settings = settings
+        self.model = model
+        self.reset()
+        self._pulls = 0
+        self._pulsing: asyncio.Task[None]
+
+    def reset(self) -> None:
+        """Answer everything, remember nothing."""
+        self.answer: Answer = embed
+        self.units: list[Unit] = []
+        self.deliveries: list[Delivery] = []
+        self.confirmed: list[str] = []
+        self.cancelled: list[str] = []
+        self.gateway_pulses: list[GatewayPulse] = []
+        self.state = ModelPulse("resident", 1, 1e-6, 1e-5)
+        self.ready = True
+
+    async def __aenter__(self) -> ScriptedWorker:
+        self.connection = await Connection.open(self.settings, "scripted-worker")
+        await ensure_streams(self.connection)
+        await ensure_consumer(self.connection, "work", self.settings.pool, self.model, 5.0)
+        self._inbox = self.connection.inbox()
+        self.connection.subscribe(f"{self._inbox}.*", self._on_confirmed)
+        self.connection.subscribe(subjects.CANCELS, self._on_cancel)
+        self.connection.subscribe(f"{subjects.GATEWAY_PULSES}.*", self._on_pulse)
+        self.puller = Puller(self.connection, self._on_delivery, self._on_end)
+        self._pull()
+        self._pulsing = asyncio.create_task(self._pulse_for_ever())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._pulsing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._pulsing
+        self.puller.close()
+        await self.connection.close()
+
+    def pulse(self) -> None:
+        models = {self.model: self.state}
+        pulse = WorkerPulse(
+            "scripted", self.settings.pool, "here", ["cpu"], models, 0, False, self.ready
+        )
+        with contextlib.suppress(Unavailable):
+            self.connection.publish(f"{subjects.WORKER_PULSES}.scripted", encode(pulse))
+
+    def send(self, unit: Unit, reply: Reply) -> None:
+        inbox = f"{self._inbox}.{unit.id.replace('.', '=')}"
+        self.connection.publish(unit.reply_to, encode(reply), inbox)
+
+    async def _pulse_for_ever(self) -> None:
+        while True:
+            self.pulse()
+            await asyncio.sleep(0.05)
+
+    def _pull(self) -> None:
+        self._pulls += 1
+        with contextlib.suppress(Unavailable):
+            self.puller.pull(self._pulls, "work", self.settings.pool, self.model, 64, 30.0)
+
+    def _on_end(self, pull_id: int, end: PullEnd) -> None:
+        if end in ("filled", "expired", "conflict", "empty"):
+            self._pull()
+        elif end == "disconnected":
+            asyncio.get_running_loop().create_task(self._pull_again())
+
+    async def _pull_again(self) -> None:
+        while not self.connection.connected:
+            await asyncio.sleep(0.02)
+        self._pull()
+
+    def _on_delivery(self, pull_id: int, delivery: Delivery) -> None:
+        unit = decode_queue(delivery.data)
+        assert isinstance(unit, Unit)
+        self.units.append(unit)
+        self.deliveries.append(delivery)
+        reply = self.answer(unit, delivery.ack)
+        if reply is not None:
+            self.send(unit, reply)
+
+    def _on_confirmed(self, data: bytes, reply: str, status: str | None, subject: str) -> None:
+        self.confirmed.append(subject.rpartition(".")[2].replace("=", "."))
+
+    def _on_cancel(self, data: bytes, reply: str, status: str | None, subject: str) -> None:
+        self.cancelled += msgspec.convert(decode_queue(data), Cancel).requests
+
+    def _on_pulse(self, data: bytes, reply: str, status: str | None, subject: str) -> None:
+        self.gateway_pulses.append(msgspec.convert(decode_queue(data), GatewayPulse))
