@@ -157,7 +157,7 @@ def test_a_wrong_command_line(argument: str, message: str) -> None:
         text=True,
         timeout=DEADLINE_S,
     )
-    assert ended.returncode == 2
+    assert ended.returncode == 1
     assert message in ended.stderr
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from shoal.errors import ConfigError, ShoalError, nearest
 from shoal.runtimes.base import Runtime
 from shoal.runtimes.process import die_with_parent
-from shoal.runtimes.server import Server, report
+from shoal.runtimes.server import Server
 from shoal.settings import RuntimeSettings, load
 
 
@@ -38,11 +38,12 @@ def _fake(settings: RuntimeSettings) -> Runtime:
 KINDS: dict[str, Callable[[RuntimeSettings], Runtime]] = {"torch": _torch, "fake": _fake}
 
 
-def run(settings: RuntimeSettings) -> int:
-    """Serve one worker until it or the worker ends; returns the exit status.
+def run(settings: RuntimeSettings) -> None:
+    """Serve one worker until it or this process is told to end.
 
     Raises:
         ConfigError: an unknown kind, a missing package, or no worker at the socket.
+        ProtocolError: the worker sent garbage.
     """
     make = KINDS.get(settings.kind)
     if make is None:
@@ -59,17 +60,18 @@ def run(settings: RuntimeSettings) -> int:
                 f"no worker listens at {settings.socket}: {error.strerror or error}"
             ) from None
         die_with_parent()
-        return Server(connection, runtime).serve()
+        Server(connection, runtime).serve()
 
 
 def main() -> None:
     """``python -m shoal.runtimes.serve kind=fake socket=PATH``: lighter than the whole CLI."""
+    status = 0
     try:
         pairs = dict(_pair(argument) for argument in sys.argv[1:])
-        status = run(load(RuntimeSettings, [("command line", pairs)]))
+        run(load(RuntimeSettings, [("command line", pairs)]))
     except ShoalError as error:
-        report(f"shoal runtime: {error.message}")
-        status = 2
+        print(f"shoal runtime: {error.message}", file=sys.stderr, flush=True)
+        status = 1
     sys.stdout.flush()
     # Tearing torch down takes up to a second and frees nothing that the system does not.
     os._exit(status)

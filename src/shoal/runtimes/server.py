@@ -46,27 +46,34 @@ class Server:
         # the main thread to run it or the reader to cancel it.
         self._waiting: set[int] = set()
         self._sending = threading.Lock()  # the reader answers some messages by itself
-        self._end: tuple[int, str | None] | None = None  # exit status, reason to tell the worker
+        self._ended = False
+        self._farewell: str | None = None  # what to tell the worker at the end
+        self._garbage: ProtocolError | None = None
 
-    def serve(self) -> int:
-        """Say hello, then answer until `Bye`, SIGTERM, the worker's end or garbage."""
+    def serve(self) -> None:
+        """Say hello, then answer until `Bye`, SIGTERM or the worker's end.
+
+        Raises:
+            ProtocolError: the worker sent garbage; it was told so.
+        """
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self._finish(0, "terminated"))
+            signal.signal(number, lambda *_: self._finish("terminated"))
         try:
             self._send(frame_of(self._runtime.hello()))
             threading.Thread(target=self._read, name="reader", daemon=True).start()
-            return self._work()
+            self._work()
+            if self._farewell is not None:
+                self._send(frame_of(Bye(self._farewell)))
         except OSError as error:
-            return _gone(error)
+            _gone(error)
+        if self._garbage is not None:
+            raise self._garbage
 
-    def _work(self) -> int:
+    def _work(self) -> None:
         while True:
             message = self._todo.get()
-            if self._end is not None:
-                status, reason = self._end
-                if reason is not None:
-                    self._send(frame_of(Bye(reason)))
-                return status
+            if self._ended:
+                return
             self._answer(message)
 
     def _answer(self, message: ToRuntime) -> None:
@@ -119,15 +126,16 @@ class Server:
         """Receive until the end, and let the main thread know how it came."""
         try:
             reader = FrameReader()
-            while self._end is None and (count := self._connection.recv_into(reader.buffer())):
+            while not self._ended and (count := self._connection.recv_into(reader.buffer())):
                 for frame in reader.received(count):
                     self._accept(decode_to_runtime(frame))
-            self._finish(0)
+            self._finish()
         except ProtocolError as error:
-            report(f"garbage on the socket: {error}")
-            self._finish(1, f"garbage on the socket: {error}")
+            self._garbage = ProtocolError(f"garbage on the socket: {error.message}")
+            self._finish(self._garbage.message)
         except OSError as error:
-            self._finish(_gone(error))
+            _gone(error)
+            self._finish()
 
     def _accept(self, message: ToRuntime) -> None:
         """Answer at once what needs no device, queue the rest."""
@@ -137,7 +145,7 @@ class Server:
             case CancelBatch():
                 self._cancel(message.batch)
             case Bye():
-                self._finish(0)
+                self._finish()
             case _:
                 if isinstance(message, Run):
                     self._waiting.add(message.batch)
@@ -151,10 +159,10 @@ class Server:
             return
         self._send(frame_of(Failed("cancelled", "cancelled before it started", batch)))
 
-    def _finish(self, status: int, reason: str | None = None) -> None:
+    def _finish(self, farewell: str | None = None) -> None:
         """End after the call in progress. Safe in a signal handler: it takes no lock."""
-        if self._end is None:
-            self._end = (status, reason)
+        if not self._ended:
+            self._farewell, self._ended = farewell, True
         self._todo.put(Bye())  # wakes the main thread
 
 
@@ -164,12 +172,6 @@ def _failed(message: ToRuntime, code: str, text: str) -> Failed:
     return Failed(code, text, model=getattr(message, "model", None))
 
 
-def _gone(error: OSError) -> int:
+def _gone(error: OSError) -> None:
     """Nobody is left to answer; that is how a worker's death looks, so it is no failure."""
-    report(f"the worker is gone: {error.strerror}")
-    return 0
-
-
-def report(text: str) -> None:
-    """Say something on stderr; the worker writes that to its log."""
-    print(text, file=sys.stderr, flush=True)
+    print(f"the worker is gone: {error.strerror}", file=sys.stderr, flush=True)
