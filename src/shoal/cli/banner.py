@@ -6,11 +6,18 @@ import asyncio
 import os
 import sys
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import httpx
+import msgspec
 
+from shoal.broker.connection import Connection
 from shoal.cli.context import Running, write_running
+from shoal.errors import ModelLoadFailed
+from shoal.wire import subjects
+from shoal.wire.messages import WorkerPulse, decode_queue
 
 if TYPE_CHECKING:
     from shoal.cli.stack import Plan
@@ -23,10 +30,15 @@ _ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - recognized, not b
 
 
 async def announce(plan: Plan, broker_url: str) -> None:
-    """Wait for readiness, write the state file, print the banner; then keep the file until cancelled."""
+    """Wait for readiness, write the state file, print the banner; keep the file until cancelled.
+
+    Raises:
+        ModelLoadFailed: a model that was asked for cannot be loaded, with the reason.
+    """
     url = f"http://{_ANY.get(plan.gateway.host, plan.gateway.host)}:{plan.port}"
     started = time.monotonic()
-    await _until_ready(url)
+    async with _failures(plan, broker_url) as failures:
+        await _until_ready(url, failures)
     path = write_running(Running(os.getpid(), url, broker_url, plan.models))
     try:
         print(banner(plan, url, time.monotonic() - started), flush=True)
@@ -35,13 +47,38 @@ async def announce(plan: Plan, broker_url: str) -> None:
         path.unlink(missing_ok=True)
 
 
-async def _until_ready(url: str) -> None:
+@asynccontextmanager
+async def _failures(plan: Plan, broker_url: str) -> AsyncIterator[list[str]]:
+    """Collects what workers say of models that were asked for and cannot be loaded."""
+    failures: list[str] = []
+
+    def heard(data: bytes, *_: object) -> None:
+        pulse = decode_queue(data)
+        if isinstance(pulse, WorkerPulse):
+            failures.extend(
+                f"model '{model}' cannot be loaded: {said.reason}"
+                for model, said in pulse.models.items()
+                if model in plan.models and said.state == "failed"
+            )
+
+    settings = msgspec.structs.replace(plan.serve, broker_url=broker_url)
+    connection = await Connection.open(settings, "shoal-serve")
+    try:
+        connection.subscribe(f"{subjects.WORKER_PULSES}.>", heard)
+        yield failures
+    finally:
+        await connection.close()
+
+
+async def _until_ready(url: str, failures: list[str]) -> None:
     explain_at = time.monotonic() + EXPLAIN_S
     async with httpx.AsyncClient(timeout=ANSWER_S, trust_env=False) as http:
         while True:
             ready, why = await _ask(http, url)
             if ready:
                 return
+            if failures:
+                raise ModelLoadFailed(failures[0])
             if time.monotonic() >= explain_at:
                 explain_at += EXPLAIN_S
                 print(f"still starting: {why}", file=sys.stderr, flush=True)

@@ -81,6 +81,7 @@ def _server(model: str, console: Console) -> Iterator[Running]:
     with tempfile.NamedTemporaryFile("w", prefix="shoal-demo-", suffix=".log", delete=False) as log:
         path = Path(log.name)
         command = [sys.executable, "-m", "shoal.cli", "serve", model, "--port", "0"]
+        command += ["--log-format", "text"]
         server = subprocess.Popen(
             command,
             stdout=log,
@@ -90,6 +91,9 @@ def _server(model: str, console: Console) -> Iterator[Running]:
         )
     try:
         yield _wait_until_up(server, path, console)
+    except BaseException:
+        console.print(f"[red]✗[/] the server's log is {path}")
+        raise
     finally:
         _stop(server, console)
     path.unlink()
@@ -104,14 +108,14 @@ def _wait_until_up(server: subprocess.Popen[bytes], log: Path, console: Console)
             for running in read_running():
                 if running.pid == server.pid:
                     console.print(
-                        f"[green]✓[/] broker, gateway, worker and runtime are up at {running.url} "
-                        f"after {time.monotonic() - started:.1f} s"
+                        f"[green]✓[/] broker, gateway, worker and runtime are up after "
+                        f"{time.monotonic() - started:.1f} s: {running.url}"
                     )
                     return running
             status.update(_last_line(log) or "starting …")
             time.sleep(0.1)
     tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-    raise DemoFailed(f"the server did not start; the end of its log ({log}):\n{tail}")
+    raise DemoFailed(f"the server did not start; the end of its log:\n{tail}")
 
 
 def _last_line(log: Path) -> str:
@@ -227,10 +231,10 @@ def _next_steps(model: str, console: Console) -> None:
     steps: dict[str, Any] = {
         f"shoal serve {model}": "keep it running (in .venv/bin)",
         "shoal serve ./my-model": "a Hugging Face folder, or org/name, without a card",
-        "shoal encode 'a fish' 'a bird'": "vectors from the command line",
+        f"shoal encode {model} 'a fish'": "a vector on the command line",
         "make test": "everything CI checks",
         "docs/architecture.md": "what just happened, step by step",
     }
     console.print("\n[bold]Where to go next[/]")
     for step, what in steps.items():
-        console.print(f"  [cyan]{step:<32}[/] {what}", highlight=False)
+        console.print(f"  [cyan]{step:<36}[/] {what}", highlight=False)

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from shoal import __version__
-from shoal.cli import demo, doctor, models, roles, serve, status
+from shoal.cli import demo, doctor, encode, models, roles, serve, status
 from shoal.errors import ConfigError, ShoalError
 
 app = typer.Typer(
@@ -41,13 +41,14 @@ def root(
 
     Start with:
 
-    shoal serve all-MiniLM-L6-v2       one model, on this machine
-    shoal encode "a fish" "a bird"     its vectors
-    shoal doctor                       if something does not work
+    shoal serve all-MiniLM-L6-v2             one model, on this machine
+    shoal encode all-MiniLM-L6-v2 "a fish"   a vector from it
+    shoal doctor                             if something does not work
     """
 
 
 app.command(rich_help_panel=USE)(serve.serve)
+app.command(rich_help_panel=USE)(encode.encode)
 app.command(rich_help_panel=USE)(demo.demo)
 app.add_typer(models.app, name="models", rich_help_panel=USE)
 app.command(rich_help_panel=LOOK)(status.status)

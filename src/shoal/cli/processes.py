@@ -190,13 +190,17 @@ def _describe(code: int) -> str:
 
 
 def _die_with(parent: int) -> Callable[[], None] | None:
-    """Code for the child: ask the kernel for SIGTERM when its parent dies (Linux only)."""
+    """Code for the child: ask the kernel to kill it when its parent dies (Linux only).
+
+    Not SIGTERM: the broker goes at the same moment, so there is nobody to drain to, and a process
+    that hangs would stay.
+    """
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl  # looked up here: after fork as little as possible
 
     def ask() -> None:
-        prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+        prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
         if os.getppid() != parent:  # it died between fork and prctl
             os._exit(1)
 

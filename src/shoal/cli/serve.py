@@ -82,10 +82,8 @@ async def _serve(given: Given, settings: ServeSettings, port: int, home: Path) -
     _stop_on_signals(stack)
     try:
         await stack.start()
-        announcing = asyncio.create_task(announce(plan, stack.broker_url))
-        await stack.run()
+        await stack.run(beside=announce(plan, stack.broker_url))
     finally:
-        announcing.cancel()
         await stack.close()
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import msgspec
 
+from shoal.broker.connection import Connection
 from shoal.broker.server import BrokerServer
 from shoal.cli.context import Given, child_environment
 from shoal.cli.processes import Child, Keeper
@@ -47,21 +48,35 @@ class Stack:
         self.broker_url = plan.serve.broker_url or ""
 
     async def start(self) -> None:
-        """Start everything. Raises `BrokerError` saying what to do; call `close` in any case."""
-        if not self._plan.serve.broker_url:
+        """Start everything; call `close` in any case.
+
+        Raises:
+            BrokerError, Unavailable, ConfigError: there is no broker, saying what to do.
+        """
+        if self._plan.serve.broker_url:
+            await _try_broker(self._plan.serve)
+        else:
             broker = BrokerServer(_broker_settings(self._plan))
             await self._start_tier([Keeper("the broker", broker, self._report)])
             self.broker_url = broker.url
         await self._start_tier([self._worker(n) for n in range(self._plan.serve.workers)])
         await self._start_tier([self._gateway(n) for n in range(self._plan.serve.gateways)])
 
-    async def run(self) -> None:
-        """Return once `stop` was called. Raises `ProcessFailed` if a process cannot be kept."""
-        stopped = asyncio.create_task(self._stop.wait())
-        done, _ = await asyncio.wait([stopped, *self._runs], return_when=asyncio.FIRST_COMPLETED)
-        stopped.cancel()
-        for task in done - {stopped}:
-            task.result()
+    async def run(self, beside: Coroutine[Any, Any, None]) -> None:
+        """Run `beside` too; return, and cancel it, once `stop` was called.
+
+        Raises:
+            ProcessFailed: a process cannot be kept alive; or what `beside` raises.
+        """
+        own = [asyncio.create_task(self._stop.wait()), asyncio.create_task(beside)]
+        try:
+            done, _ = await asyncio.wait([*own, *self._runs], return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in own:
+                task.cancel()
+            await asyncio.gather(*own, return_exceptions=True)
 
     def stop(self) -> None:
         """Let `run` return."""
@@ -109,3 +124,9 @@ class Stack:
 
 def _broker_settings(plan: Plan) -> CommonSettings:
     return msgspec.structs.replace(plan.serve, store_dir=plan.store_dir)
+
+
+async def _try_broker(settings: CommonSettings) -> None:
+    """One clear error here is better than the same from every process, again and again."""
+    connection = await Connection.open(settings, "shoal-serve")
+    await connection.close()
