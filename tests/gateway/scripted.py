@@ -75,8 +75,8 @@ class ScriptedWorker:
         self.connection = await Connection.open(self.settings, "scripted-worker")
         await ensure_streams(self.connection)
         await ensure_consumer(self.connection, "work", self.settings.pool, self.model, 5.0)
-        self._inbox = self.connection.inbox()
-        self.connection.subscribe(f"{self._inbox}.*", self._on_confirmed)
+        self.inbox = self.connection.inbox()
+        self.connection.subscribe(f"{self.inbox}.*", self._on_confirmed)
         self.connection.subscribe(subjects.CANCELS, self._on_cancel)
         self.connection.subscribe(f"{subjects.GATEWAY_PULSES}.*", self._on_pulse)
         self.puller = Puller(self.connection, self._on_delivery, self._on_end)
@@ -100,7 +100,7 @@ class ScriptedWorker:
             self.connection.publish(f"{subjects.WORKER_PULSES}.scripted", encode(pulse))
 
     def send(self, unit: Unit, reply: Reply) -> None:
-        inbox = f"{self._inbox}.{unit.id.replace('.', '=')}"
+        inbox = f"{self.inbox}.{unit.id.replace('.', '=')}"
         self.connection.publish(unit.reply_to, encode(reply), inbox)
 
     async def _pulse_for_ever(self) -> None:

@@ -64,7 +64,7 @@ class App:
             self._gateway = await self._open()
         except ShoalError as error:
             self.failure = error
-            await send({"type": "lifespan.startup.failed", "message": error.message})
+            await send({"type": "lifespan.startup.failed", "message": ""})
             return
         self._router = Router(routes(self._gateway))
         await send({"type": "lifespan.startup.complete"})

@@ -59,21 +59,28 @@ def run(settings: GatewaySettings, on_ready: OnReady | None = None) -> None:
 def bind(settings: GatewaySettings) -> socket.socket:
     """A bound socket. Raises `ConfigError` if the address cannot be had."""
     try:
-        found = socket.getaddrinfo(
+        family, kind, protocol, _, address = socket.getaddrinfo(
             settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        family, kind, protocol, _, address = found[0]
+        )[0]
         listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise _cannot_listen(settings, error) from None
+    try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if settings.reuse_port:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.bind(address)
     except OSError as error:
-        raise ConfigError(
-            f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; "
-            f"set another port, or 0 for a free one"
-        ) from None
+        listener.close()
+        raise _cannot_listen(settings, error) from None
     return listener
+
+
+def _cannot_listen(settings: GatewaySettings, error: OSError) -> ConfigError:
+    return ConfigError(
+        f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; "
+        f"set another port, or 0 for a free one"
+    )
 
 
 def base_url(listener: socket.socket) -> str:
@@ -100,6 +107,7 @@ class Server(uvicorn.Server):
                 ws="none",
                 lifespan="on",
                 log_config=None,
+                log_level="warning",
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,

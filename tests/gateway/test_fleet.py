@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from shoal.gateway.fleet import PULSE_FRESH_S, Fleet
+from shoal.wire.messages import ModelPulse, WorkerPulse
+from tests.gateway.conftest import MODEL, card
+
+RESIDENT = ModelPulse("resident", 1, 2e-6, 1e-3)
+LOADING = ModelPulse("loading", 0, 0.0, 0.0)
+FAILED = ModelPulse("failed", 0, 0.0, 0.0, reason="broken")
+
+
+def pulse(
+    worker: str, said: ModelPulse | None, pool: str = "default", draining: bool = False
+) -> WorkerPulse:
+    models = {} if said is None else {MODEL: said}
+    return WorkerPulse(worker, pool, "host", ["cpu"], models, 0, draining, ready=True)
+
+
+def fleet(*pulses: WorkerPulse) -> Fleet:
+    made = Fleet("default")
+    for said in pulses:
+        made.heard(said, 0.0)
+    return made
+
+
+def test_before_any_pulse_the_card_guesses() -> None:
+    rate = fleet().rate(card())
+    assert rate.lanes == 0
+    assert 0 < rate.seconds_per_byte < 1e-4
+
+
+def test_lanes_add_up_and_rates_are_weighted_by_them() -> None:
+    fast = ModelPulse("resident", 3, 0.0, 1.0)
+    slow = ModelPulse("resident", 1, 0.0, 5.0)
+    rate = fleet(pulse("a", fast), pulse("b", slow)).rate(card())
+    assert (rate.lanes, rate.seconds_per_item) == (4, 2.0)
+
+
+def test_a_failure_counts_only_where_nobody_has_or_loads_the_model() -> None:
+    assert fleet(pulse("a", FAILED)).rate(card()).failed == "broken"
+    assert fleet(pulse("a", FAILED), pulse("b", RESIDENT)).rate(card()).failed is None
+    assert fleet(pulse("a", FAILED), pulse("b", LOADING)).rate(card()).failed is None
+
+
+def test_silent_workers_are_forgotten() -> None:
+    made = fleet(pulse("a", RESIDENT))
+    assert not made.forget_silent(PULSE_FRESH_S)
+    assert made.workers == 1
+    assert made.forget_silent(PULSE_FRESH_S + 1)
+    assert not made.ready
+    assert made.rate(card()).lanes == 0
+
+
+def test_a_draining_worker_takes_no_more_and_other_pools_do_not_count() -> None:
+    made = fleet(pulse("a", RESIDENT, draining=True), pulse("b", RESIDENT, pool="other"))
+    assert not made.ready
+    assert made.workers == 1
+    assert made.rate(card()).lanes == 0
+
+
+def test_the_best_state_of_a_model_is_told() -> None:
+    assert fleet(pulse("a", FAILED), pulse("b", LOADING)).states() == {MODEL: "loading"}
+    assert fleet(pulse("a", RESIDENT), pulse("b", FAILED)).states() == {MODEL: "resident"}

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+
+from shoal.broker.server import BrokerServer
+from tests.gateway.conftest import MODEL, Served, serving, until
+from tests.gateway.scripted import DIM, ScriptedWorker
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def test_ready_says_what_is_missing(broker: BrokerServer, worker: ScriptedWorker) -> None:
+    async with serving(broker, pool="nobody-works-here") as served:
+        response = await served.http.get("/readyz")
+        assert response.status_code == 503
+        assert response.json()["missing"] == [
+            "no worker of pool 'nobody-works-here' was heard lately"
+        ]
+        assert (await served.http.get("/healthz")).status_code == 200
+
+
+async def test_a_worker_that_is_not_ready_does_not_make_the_gateway_ready(
+    gateway: Served, worker: ScriptedWorker
+) -> None:
+    worker.ready = False
+    worker.pulse()
+    await until(gateway.app.gateway.missing)
+    assert "ready" in (await gateway.http.get("/readyz")).json()["missing"][0]
+    worker.ready = True
+    worker.pulse()
+    await until(lambda: not gateway.app.gateway.missing())
+    assert (await gateway.http.get("/readyz")).json() == {
+        "ready": True,
+        "missing": [],
+        "workers": 1,
+    }
+
+
+async def test_requests_are_counted_by_route_and_status(gateway: Served) -> None:
+    name = 'shoal_gateway_requests_total{route="/v1/encode/{model}",status="200"}'
+    before = await gateway.metric(name)
+    await gateway.encode(["a", "b"])
+    assert await gateway.metric(name) == before + 1
+    assert await gateway.metric(f'shoal_gateway_items_total{{model="{MODEL}"}}') >= 2
+    assert await gateway.metric("shoal_gateway_broker_connected") == 1
+
+
+async def test_the_index_points_on(gateway: Served) -> None:
+    body = (await gateway.http.get("/")).json()
+    for path in (body["openapi"], body["models"], *body["health"]):
+        assert (await gateway.http.get(path)).status_code == 200
+
+
+async def test_models_have_openais_shape_and_more(gateway: Served) -> None:
+    body = (await gateway.http.get("/v1/models")).json()
+    assert body["object"] == "list"
+    one = (await gateway.http.get(f"/v1/models/{MODEL}")).json()
+    assert one == body["data"][0]
+    assert (one["id"], one["object"], one["owned_by"]) == (MODEL, "model", "shoal")
+    assert (one["tasks"], one["max_tokens"], one["dims"]) == (["encode"], 256, {"encode": DIM})
+    assert (one["state"], one["prompts"]) == ("resident", ["query", "passage"])

@@ -1,0 +1,279 @@
+"""Settling, deadlines, callers that leave, workers that answer twice, brokers that go away."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from shoal.broker.connection import Connection
+from shoal.broker.server import BrokerServer
+from shoal.settings import CommonSettings
+from shoal.wire import subjects
+from shoal.wire.messages import ModelPulse, Reply, ReplyPart, Unit, encode
+from tests.gateway.conftest import MODEL, Served, serving, until
+from tests.gateway.scripted import ScriptedWorker, embed
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+class Held:
+    """An `answer` that keeps units until the test lets them go."""
+
+    def __init__(self, worker: ScriptedWorker) -> None:
+        self._worker = worker
+        self.units: list[tuple[Unit, str]] = []
+        worker.answer = self
+
+    def __call__(self, unit: Unit, ack: str) -> None:
+        self.units.append((unit, ack))
+
+    def send(self, position: int) -> Unit:
+        unit, ack = self.units[position]
+        self._worker.send(unit, embed(unit, ack))
+        return unit
+
+
+async def test_the_worker_is_told_once_the_answer_is_held(
+    gateway: Served, worker: ScriptedWorker
+) -> None:
+    assert (await gateway.encode(["a"])).status_code == 200
+    await until(lambda: worker.units[0].id in worker.confirmed)
+
+
+async def test_a_second_answer_is_dropped_counted_and_confirmed(
+    gateway: Served, worker: ScriptedWorker
+) -> None:
+    before = await gateway.metric("shoal_gateway_duplicate_replies_total")
+
+    def twice(unit: Unit, ack: str) -> Reply:
+        worker.send(unit, embed(unit, ack))
+        return embed(unit, ack)
+
+    worker.answer = twice
+    assert (await gateway.encode(["a"])).status_code == 200
+    await until(lambda: worker.confirmed.count(worker.units[0].id) == 2)
+    assert await gateway.metric("shoal_gateway_duplicate_replies_total") == before + 1
+
+
+async def test_an_answer_in_parts_is_joined(gateway: Served, worker: ScriptedWorker) -> None:
+    def in_parts(unit: Unit, ack: str) -> None:
+        whole = encode(embed(unit, ack))
+        size = -(-len(whole) // 3)
+        parts = [whole[n * size : (n + 1) * size] for n in range(3)]
+        for number in (2, 0, 0, 1):
+            part = ReplyPart(unit.id, "w", number, 3, parts[number])
+            worker.connection.publish(unit.reply_to, encode(part), f"{worker.inbox}.parts")
+
+    worker.answer = in_parts
+    response = await gateway.encode(["abc"])
+    assert response.json()["items"][0]["dense"][0] == 5.0
+    await until(lambda: "parts" in worker.confirmed)
+
+
+async def test_garbage_on_the_reply_subject_is_counted_and_survived(
+    gateway: Served, worker: ScriptedWorker
+) -> None:
+    held = Held(worker)
+    waiting = asyncio.create_task(gateway.encode(["a"]))
+    await until(lambda: held.units)
+    to = held.units[0][0].reply_to
+    for garbage in (b"", b"\xc1", encode(ReplyPart("u.0", "w", 5, 3, b"")), b"\x93" * 10_000):
+        worker.connection.publish(to, garbage)
+    held.send(0)
+    assert (await waiting).status_code == 200
+
+
+async def test_the_deadline_is_504_and_the_unit_is_cancelled(
+    gateway: Served, worker: ScriptedWorker
+) -> None:
+    held = Held(worker)
+    response = await gateway.encode(["a"], headers={"x-request-timeout": "0.2"})
+    assert response.status_code == 504
+    assert response.json()["error"]["retryable"] is True
+    await until(lambda: worker.cancelled == [worker.units[0].request])
+    held.send(0)
+    await until(lambda: worker.units[0].id in worker.confirmed)
+
+
+async def test_a_caller_that_leaves_cancels_its_units(
+    gateway: Served, worker: ScriptedWorker
+) -> None:
+    held = Held(worker)
+    with pytest.raises(httpx.ReadTimeout):
+        await gateway.http.post(f"/v1/encode/{MODEL}", json={"items": ["a"] * 1000}, timeout=0.3)
+    await until(lambda: worker.cancelled == [worker.units[0].request])
+    assert len(held.units) == 2
+    assert gateway.app.gateway.inflight.units == 0
+
+
+async def test_a_window_of_units_is_on_the_queue(gateway: Served, worker: ScriptedWorker) -> None:
+    held = Held(worker)
+    waiting = asyncio.create_task(gateway.encode(["a"] * 64 * 4))
+    await until(lambda: len(held.units) == 2)
+    held.send(1)
+    await until(lambda: len(held.units) == 3)
+    held.send(0)
+    await until(lambda: len(held.units) == 4)
+    held.send(2)
+    held.send(3)
+    assert (await waiting).status_code == 200
+
+
+async def test_too_much_queued_is_429_before_any_work(
+    broker: BrokerServer, worker: ScriptedWorker
+) -> None:
+    async with serving(broker, max_queue_s=5.0) as served:
+        worker.state = ModelPulse("resident", 1, 0.0, 1.0)
+        rate = served.app.gateway.fleet.rate
+        card = served.app.gateway.catalog.card(MODEL)
+        await until(lambda: rate(card).seconds_per_item == 1.0)
+        held = Held(worker)
+        waiting = asyncio.create_task(served.encode(["a"] * 4))
+        await until(lambda: held.units)
+        refused = await served.encode(["a"] * 3)
+        assert refused.status_code == 429
+        assert refused.json()["error"]["code"] == "overloaded"
+        assert refused.headers["retry-after"] == "2"
+        assert len(worker.units) == 1
+        held.send(0)
+        assert (await waiting).status_code == 200
+
+
+async def test_a_model_that_cannot_be_loaded_is_502_with_the_reason(
+    gateway: Served, worker: ScriptedWorker
+) -> None:
+    Held(worker)
+    waiting = asyncio.create_task(gateway.encode(["a"]))
+    await until(lambda: worker.units)
+    worker.state = ModelPulse("failed", 0, 0.0, 0.0, reason="model.safetensors is cut short")
+    worker.pulse()
+    response = await waiting
+    assert response.status_code == 502
+    assert "model.safetensors is cut short" in response.json()["error"]["message"]
+    assert response.json()["error"]["retryable"] is False
+    assert (await gateway.encode(["a"])).status_code == 502
+    assert len(worker.units) == 1
+    worker.reset()
+    worker.pulse()
+    fleet, catalog = gateway.app.gateway.fleet, gateway.app.gateway.catalog
+    await until(lambda: fleet.rate(catalog.card(MODEL)).failed is None)
+    assert (await gateway.encode(["a"])).status_code == 200
+
+
+async def test_waiting_work_is_announced_at_once(gateway: Served, worker: ScriptedWorker) -> None:
+    held = Held(worker)
+    waiting = asyncio.create_task(gateway.encode(["a"]))
+    await until(lambda: any(p.outstanding_s.get(MODEL, 0) > 0 for p in worker.gateway_pulses), 0.9)
+    await until(lambda: held.units)
+    held.send(0)
+    await waiting
+    worker.gateway_pulses.clear()
+    await until(lambda: any(p.outstanding_s == {} for p in worker.gateway_pulses))
+
+
+async def test_two_gateways_share_a_worker_and_never_an_answer(
+    gateway: Served, broker: BrokerServer, worker: ScriptedWorker
+) -> None:
+    async with serving(broker) as second:
+        texts = ["x" * n for n in range(40)]
+        calls = [(gateway, second)[n % 2].encode([text]) for n, text in enumerate(texts)]
+        answers = await asyncio.gather(*calls)
+    lengths = [answer.json()["items"][0]["dense"][0] - 2 for answer in answers]
+    assert lengths == [float(len(text)) for text in texts]
+    assert len({unit.reply_to for unit in worker.units}) == 2
+
+
+async def test_a_full_stream_is_429(tmp_path: Path) -> None:
+    server = BrokerServer(CommonSettings(store_dir=str(tmp_path)))
+    await server.start()
+    async with serving(server) as served:
+        connection = await Connection.open(CommonSettings(broker_url=server.url), "test")
+        info: dict[str, Any] = await connection.api("STREAM.INFO.shoal-work", {}, dict[str, Any])
+        changed = {**info["config"], "max_msgs_per_subject": 1}
+        await connection.api("STREAM.UPDATE.shoal-work", changed, dict[str, Any])
+        ahead = asyncio.create_task(served.encode(["a"], headers={"x-request-timeout": "2"}))
+        await until(lambda: served.app.gateway.inflight.units)
+        subject = subjects.work_subject("work", "default", MODEL)
+        last = {"last_by_subj": subject}
+        await _stored(connection, last)
+        refused = await served.encode(["a"], headers={"x-request-timeout": "2"})
+        assert refused.status_code == 429
+        assert "retry-after" in refused.headers
+        assert (await ahead).status_code == 504
+        await connection.close()
+    await server.stop()
+
+
+async def _stored(connection: Connection, what: dict[str, Any]) -> None:
+    for _ in range(200):
+        found = await connection.api("STREAM.MSG.GET.shoal-work", what, dict[str, Any])
+        if "message" in found:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("nothing was stored")
+
+
+async def test_a_broker_that_restarts_loses_nothing(tmp_path: Path) -> None:
+    server = BrokerServer(CommonSettings(store_dir=str(tmp_path)))
+    await server.start()
+    settings = CommonSettings(broker_url=server.url)
+    async with ScriptedWorker(settings, MODEL) as worker, serving(server) as served:
+        await until(lambda: not served.app.gateway.missing())
+        held = Held(worker)
+        before = asyncio.create_task(served.encode(["a"] * 64 * 3))
+        await until(lambda: len(held.units) == 2)
+        await server.stop()
+        await until(lambda: "the broker is not reachable" in served.app.gateway.missing())
+        refused = await served.encode(["b"])
+        assert refused.status_code == 503
+        assert refused.json()["error"]["retryable"] is True
+        assert "retry-after" in refused.headers
+        worker.answer = embed
+        await server.start()
+        await until(lambda: worker.connection.connected, 10)
+        held.send(0)
+        held.send(1)
+        assert (await before).status_code == 200
+        assert (await served.encode(["after"])).status_code == 200
+    await server.stop()
+
+
+async def test_units_that_found_no_broker_are_sent_after_it_is_back(tmp_path: Path) -> None:
+    server = BrokerServer(CommonSettings(store_dir=str(tmp_path)))
+    await server.start()
+    async with (
+        ScriptedWorker(CommonSettings(broker_url=server.url), MODEL) as worker,
+        serving(server, window_units=1) as served,
+    ):
+        await until(lambda: not served.app.gateway.missing())
+        inflight = served.app.gateway.inflight
+        held = Held(worker)
+        waiting = asyncio.create_task(served.encode(["a"] * 64 * 2))
+        await until(lambda: held.units)
+        unit, ack = held.units[0]
+        await server.stop()
+        await until(lambda: "the broker is not reachable" in served.app.gateway.missing())
+        # The answer was on its way when the broker went: its successor finds nobody to take it.
+        inflight.on_reply(encode(embed(unit, ack)), "", None, unit.reply_to)
+        worker.answer = embed
+        await server.start()
+        response = await waiting
+        assert response.status_code == 200
+        assert len({u.id for u in worker.units}) == 2
+    await server.stop()
+
+
+async def test_many_at_once_are_all_answered_rightly(
+    gateway: Served, worker: ScriptedWorker
+) -> None:
+    texts = ["x" * (n % 50) for n in range(300)]
+    answers = await asyncio.gather(*(gateway.encode([text]) for text in texts))
+    assert [msgspec.json.decode(a.content)["items"][0]["dense"][0] - 2 for a in answers] == [
+        float(len(text)) for text in texts
+    ]
+    assert gateway.app.gateway.inflight.units == 0
