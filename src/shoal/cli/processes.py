@@ -72,7 +72,7 @@ class Child:
             stdin=asyncio.subprocess.DEVNULL,
             # A group of its own: Ctrl-C in the terminal must reach only us, who stop in order.
             process_group=0,
-            preexec_fn=_die_with(os.getpid()),
+            preexec_fn=die_with(os.getpid()),
         )
 
     async def wait(self) -> int:
@@ -189,7 +189,7 @@ def _describe(code: int) -> str:
     return f"exited with code {code}"
 
 
-def _die_with(parent: int) -> Callable[[], None] | None:
+def die_with(parent: int) -> Callable[[], None] | None:
     """Code for the child: ask the kernel to kill it when its parent dies (Linux only).
 
     Not SIGTERM: the broker goes at the same moment, so there is nobody to drain to, and a process
