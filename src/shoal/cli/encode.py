@@ -53,13 +53,13 @@ def encode(
     ] = None,
     dtype: Annotated[DType, typer.Option(help="Element type of the vectors.")] = DType.float32,
     normalize: Annotated[
-        bool | None, typer.Option(help="Unit length or not. [as the model's card says]")
+        bool | None, typer.Option(help="Unit length or not; unset: as the model's card says.")
     ] = None,
     truncate: Annotated[
         bool, typer.Option(help="Cut texts that are too long, or let them fail.")
     ] = True,
     url: Annotated[
-        str | None, typer.Option(help="The gateway. [the one running here] (SHOAL_URL)")
+        str | None, typer.Option(help="The gateway; unset: the one running here. (SHOAL_URL)")
     ] = None,
     key: Annotated[str | None, typer.Option("--api-key", help="Its key. (SHOAL_API_KEY)")] = None,
     timeout: Annotated[
@@ -68,9 +68,9 @@ def encode(
 ) -> None:
     """Turn texts into vectors with a model that a gateway serves.
 
-      shoal encode all-MiniLM-L6-v2 "a fish" "a bird"
-      shoal encode all-MiniLM-L6-v2 -f texts.txt -o vectors.npy
-      cat docs.jsonl | shoal encode all-MiniLM-L6-v2 --field text --json
+    shoal encode all-MiniLM-L6-v2 "a fish" "a bird"
+    shoal encode all-MiniLM-L6-v2 -f texts.txt -o vectors.npy
+    cat docs.jsonl | shoal encode all-MiniLM-L6-v2 --field text --json
 
     Large inputs are cut into requests and joined in order. Exit code 1 if a text has no vector.
     """
