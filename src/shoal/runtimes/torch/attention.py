@@ -1,6 +1,11 @@
 """Self-attention over packed rows, by capability of the device.
 
 Nothing here knows a model: heads and their width come from the shape of the input.
+
+On CPU, items of exactly equal length go through one call together. One thread, 12 heads of 32,
+float32, milliseconds for 64 mixed lengths (46 groups) / 64 of 16 tokens / 8 of 256 tokens:
+exact groups 16.0 / 2.1 / 14.1; item by item 16.4 / 3.2 / 19.3; groups padded by up to 15 % under
+a mask 20.0, by up to 50 % 23.5, all padded 96.7; products and softmax by hand 15.2 / 2.3 / 41.0.
 """
 
 from __future__ import annotations

@@ -15,7 +15,14 @@ import torch
 from numpy.typing import NDArray
 
 import shoal
-from shoal.errors import InvalidRequest, ModelLoadFailed, ShoalError, UnknownModel, nearest
+from shoal.errors import (
+    ConfigError,
+    InvalidRequest,
+    ModelLoadFailed,
+    ShoalError,
+    UnknownModel,
+    nearest,
+)
 from shoal.runtimes.base import OutOfMemory
 from shoal.runtimes.torch import memory
 from shoal.runtimes.torch.model import FAMILIES, Model
@@ -37,10 +44,13 @@ class TorchRuntime:
     """`Runtime` on one torch device (``cpu``, ``cuda``, ``cuda:1``).
 
     Thread counts of torch are of the process, so one process holds one of these.
+
+    Raises:
+        ConfigError: this machine has no such device.
     """
 
     def __init__(self, device: str = "cpu", threads: int = 1) -> None:
-        self._device = torch.device(device)
+        self._device = _device(device)
         self._models: dict[str, Model] = {}
         self._batches = 0
         torch.set_num_threads(threads)
@@ -64,7 +74,7 @@ class TorchRuntime:
             model.warm_up()
         except ShoalError:
             raise
-        except Exception as error:
+        except (RuntimeError, ValueError, OSError, MemoryError) as error:
             raise ModelLoadFailed(f"{load.model}: {type(error).__name__}: {error}") from error
         self._models[load.model] = model
         return Loaded(load.model, model.bytes, time.perf_counter() - began)
@@ -103,13 +113,24 @@ class TorchRuntime:
 
     def stats(self) -> Stats:
         """Bytes held per model, resident set, batches run."""
-        held = {name: model.bytes for name, model in self._models.items()}
+        # A list first: another thread may ask while this one loads or unloads.
+        held = {name: model.bytes for name, model in list(self._models.items())}
         return Stats(held, memory.resident_bytes(), self._batches)
 
     def _resident(self, model: str) -> Model:
         if model not in self._models:
             raise UnknownModel(f"{model} is not loaded here{nearest(model, self._models)}")
         return self._models[model]
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"torch has no device '{name}' on this machine: {reason}") from None
+    return device
 
 
 def _read(batch: Run) -> tuple[NDArray[np.int32], NDArray[np.int64]]:

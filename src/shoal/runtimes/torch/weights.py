@@ -6,6 +6,7 @@ which shape, and what it knows to leave alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,6 @@ Shape = tuple[int, ...]
 _SINGLE = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
-_DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 _NAMED_AT_MOST = 5  # tensors an error lists before it only counts
 
 
@@ -46,16 +46,13 @@ class Weights:
                 if (name := rename(stored)) is not None:
                     self._where[name] = (file, stored)
 
-    def stored_dtype(self) -> torch.dtype:
-        """The dtype of most of the weights' numbers, judged by the largest tensor."""
-        largest = max(self._where, key=lambda name: _count(self._slice(name).get_shape()))
-        dtype = self._slice(largest).get_dtype()
-        if dtype not in _DTYPES:
-            raise ModelLoadFailed(
-                f"{self._folder}: tensor {largest} is stored as {dtype}; "
-                f"the torch runtime reads {', '.join(_DTYPES)}"
-            )
-        return _DTYPES[dtype]
+    def half_dtype(self) -> torch.dtype:
+        """bfloat16 where the largest tensor is stored so, else float16.
+
+        float16 is the closer one, but a model trained in bfloat16 may leave its range.
+        """
+        largest = max(self._where, key=lambda name: math.prod(self._slice(name).get_shape()))
+        return torch.bfloat16 if self._slice(largest).get_dtype() == "BF16" else torch.float16
 
     def check(self, expected: Mapping[str, Shape]) -> None:
         """Raises `ModelLoadFailed` naming missing, unexpected and wrongly shaped tensors."""
@@ -128,10 +125,6 @@ def _open(path: Path) -> Any:
 def _tensor(handle: Any, stored: str) -> Tensor:
     tensor: Tensor = handle.get_tensor(stored)
     return tensor
-
-
-def _count(shape: list[int]) -> int:
-    return torch.Size(shape).numel()
 
 
 def _listed(names: Any) -> str:

@@ -39,7 +39,7 @@ class Encoder(Protocol):
         """Hidden states after the last layer, [computed, hidden]."""
 
 
-#: Folder, dtype (None: as the weights are stored) and device -> the loaded encoder. Raises
+#: Folder, dtype (None: the half-precision one that suits the weights) and device -> the loaded encoder. Raises
 #: `ModelLoadFailed` with the reason.
 Family = Callable[[Path, torch.dtype | None, torch.device], Encoder]
 

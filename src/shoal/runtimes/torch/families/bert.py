@@ -54,7 +54,7 @@ def load_bert(folder: Path, dtype: torch.dtype | None, device: torch.device) -> 
     config = read_config(folder, BertConfig)
     weights = Weights(folder, _rename)
     weights.check(_tensors(config))
-    return Bert(config, weights, dtype or weights.stored_dtype(), device)
+    return Bert(config, weights, dtype or weights.half_dtype(), device)
 
 
 def _rename(stored: str) -> str | None:
