@@ -32,6 +32,7 @@ class HealthServer:
         self._socket = _listen(settings.health_host, settings.health_port)
         config = uvicorn.Config(
             self._app,
+            interface="asgi3",  # not found out for a bound method
             log_config=None,
             access_log=False,
             lifespan="off",
