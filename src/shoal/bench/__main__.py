@@ -1,0 +1,56 @@
+"""``python -m shoal.bench``: which benchmarks there are and how their options are called."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shoal.bench import overhead as overhead_bench
+from shoal.bench import report
+from shoal.errors import ShoalError
+
+app = typer.Typer(
+    name="python -m shoal.bench",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Json = Annotated[Path | None, typer.Option("--json", help="Write every round there.")]
+
+
+@app.callback()
+def root() -> None:
+    """Measure Shoal on this machine; docs/performance.md explains what the figures mean."""
+
+
+@app.command()
+def overhead(
+    gateways: Annotated[int, typer.Option(help="Gateway processes")] = 1,
+    connections: Annotated[int, typer.Option(help="Single-item requests at once")] = 64,
+    seconds: Annotated[float, typer.Option(help="Length of a round")] = 4.0,
+    rounds: Annotated[int, typer.Option(help="Rounds of each workload; medians count")] = 5,
+    dim: Annotated[int, typer.Option(help="Width of a vector")] = 384,
+    json: Json = None,
+) -> None:
+    """Requests a second and processor time of every process, with a model that costs nothing."""
+    plan = overhead_bench.Plan(gateways, connections, seconds, rounds, dim)
+    result = overhead_bench.measure(plan, _tell)
+    print(f"{result.machine}\n\n{overhead_bench.table(result)}")
+    if json is not None:
+        report.write_json(json, result)
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        app()
+    except ShoalError as error:
+        print(f"error: {error.message}", file=sys.stderr)
+        sys.exit(1)

@@ -1,0 +1,90 @@
+"""What processes of this machine cost, by role: processor time from `/proc`. Linux only.
+
+Decides how a command line tells its role. It must not know what is measured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+# Fields of proc_pid_stat(5), counted from the one after the command's name.
+_STATE, _PARENT, _USER_TICKS, _SYSTEM_TICKS = 0, 1, 11, 12
+
+ROLES = ("gateway", "broker", "worker", "runtime")
+
+
+def descendants(pid: int) -> list[int]:
+    """`pid` and every living process below it."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        fields = _stat(int(folder.name))
+        if fields and fields[_STATE] != "Z":
+            children.setdefault(int(fields[_PARENT]), []).append(int(folder.name))
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        found.append(waiting.pop())
+        waiting += children.get(found[-1], [])
+    return found
+
+
+def by_role(pid: int) -> dict[str, list[int]]:
+    """The processes of a `shoal serve`, by role; itself is not among them."""
+    roles: dict[str, list[int]] = {role: [] for role in ROLES}
+    for process in descendants(pid):
+        role = _role(_command_line(process))
+        if role is not None and process != pid:
+            roles[role].append(process)
+    return roles
+
+
+def cpu_s(pids: Iterable[int]) -> float:
+    """User and system time of these processes so far, all their threads together."""
+    return sum(
+        (int(fields[_USER_TICKS]) + int(fields[_SYSTEM_TICKS])) / _TICKS_PER_S
+        for fields in map(_stat, pids)
+        if fields
+    )
+
+
+@contextlib.contextmanager
+def paused(pids: Iterable[int]) -> Iterator[None]:
+    """Stop these processes for a while (SIGSTOP)."""
+    stopped = list(pids)
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+
+
+def _stat(pid: int) -> list[str]:
+    """Fields after the name, which may itself hold spaces; none if the process is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def _command_line(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    except OSError:
+        return []
+
+
+def _role(command: list[str]) -> str | None:
+    if any(word.endswith("nats-server") for word in command[:1]):
+        return "broker"
+    if "shoal.runtimes.serve" in command:
+        return "runtime"
+    if "shoal.cli" in command:
+        return next((role for role in ("gateway", "worker") if role in command), None)
+    return None

@@ -1,0 +1,119 @@
+"""A real `shoal serve` for benchmarks: started on free ports, in a folder of its own, and ended.
+
+It is driven and watched from outside, as an operator would: HTTP, `/metrics`, `/proc`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+from prometheus_client.parser import text_string_to_metric_families
+
+from shoal.bench.processes import by_role
+from shoal.errors import Unavailable
+
+#: Reading a model of 100 MB and compiling nothing takes seconds; a cold disk some more.
+START_S = 180.0
+STOP_S = 60.0
+_POLL_S = 0.05
+
+
+class _State(msgspec.Struct):
+    """The part of `shoal serve`'s state file that is of use here."""
+
+    url: str
+
+
+class Serving:
+    """A running `shoal serve`; use it as a context manager."""
+
+    def __init__(self, arguments: list[str]) -> None:
+        self._home = tempfile.TemporaryDirectory(prefix="shoal-bench-")
+        self._log = Path(self._home.name) / "serve.log"
+        self._health_port = _free_port()
+        ports = ["--port", "0", "--health-port", str(self._health_port)]
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "shoal.cli", "serve", *arguments, *ports],
+                stdout=log,
+                stderr=log,
+                env=_environment(self._home.name),
+            )
+        try:
+            self.url = self._wait_until_ready()
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def _wait_until_ready(self) -> str:
+        state = Path(self._home.name) / "shoal" / "running" / f"{self.pid}.json"
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline and self._process.poll() is None:
+            if state.exists() and (data := state.read_bytes()):
+                return msgspec.json.decode(data, type=_State).url
+            time.sleep(_POLL_S)
+        raise Unavailable(f"shoal serve did not get ready; its log ends:\n{self._log_end()}")
+
+    def _log_end(self) -> str:
+        return "\n".join(self._log.read_text().splitlines()[-20:])
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def host(self) -> str:
+        return str(urlsplit(self.url).hostname)
+
+    @property
+    def port(self) -> int:
+        return int(urlsplit(self.url).port or 80)
+
+    def roles(self) -> dict[str, list[int]]:
+        """Its processes by role."""
+        return by_role(self.pid)
+
+    def worker_metrics(self) -> dict[str, float]:
+        """Sums over all labels of every sample of the worker's `/metrics`."""
+        url = f"http://127.0.0.1:{self._health_port}/metrics"
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            text = answer.read().decode()
+        sums: dict[str, float] = {}
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
+        return sums
+
+    def __enter__(self) -> Serving:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.send_signal(signal.SIGINT)
+        try:
+            self._process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._home.cleanup()
+
+
+def _environment(home: str) -> dict[str, str]:
+    """Ours without settings that belong to another deployment."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SHOAL_")}
+    return {**kept, "XDG_STATE_HOME": home}
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
