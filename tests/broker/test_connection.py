@@ -460,3 +460,22 @@ async def test_closing_while_the_broker_is_away_ends(
     await crash(broker)
     await eventually(lambda: not connection.connected)
     await asyncio.wait_for(connection.close(), 5)
+
+
+async def test_closing_as_the_broker_dies_ends(broker: BrokerServer, connect: Connect) -> None:
+    connection = await connect()
+    for number in range(50):
+        listen(connection, f"a.{number}")
+    await connection.flush()
+    assert broker.pid is not None
+    os.kill(broker.pid, signal.SIGKILL)
+    await asyncio.wait_for(connection.close(), 8)
+    assert not connection.connected
+
+
+async def test_an_answer_that_is_no_json_is_a_protocol_error(connect: Connect) -> None:
+    connection, other = await connect(), await connect()
+    other.subscribe("$JS.API.ODD", lambda _, reply, *__: other.publish(reply, b"odd"))
+    await other.flush()
+    with pytest.raises(ProtocolError, match="answer of JetStream"):
+        await connection.api("ODD", {}, dict)

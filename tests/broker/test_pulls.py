@@ -27,6 +27,14 @@ async def publish(connection: Connection, count: int, prefix: str = "id") -> Non
     )
 
 
+async def stand(connection: Connection, puller: Puller, recorder: Recorder) -> None:
+    """Leave pull 1 open, and known to the server: it takes requests in from a queue of its own."""
+    await publish(connection, 1, "first")
+    puller.pull(1, "work", POOL, MODEL, 3, 30.0)
+    await eventually(lambda: recorder.deliveries)
+    connection.ack(recorder.deliveries[0][1].ack)
+
+
 async def test_a_pull_is_filled(connection: Connection, puller: Puller, recorder: Recorder) -> None:
     await publish(connection, 5)
     puller.pull(7, "work", POOL, MODEL, 3, 5.0)
@@ -77,7 +85,7 @@ async def test_a_withdrawn_pull_leaves_units_to_others(
 async def test_a_consumer_that_is_deleted_is_reported(
     connection: Connection, puller: Puller, recorder: Recorder
 ) -> None:
-    puller.pull(1, "work", POOL, MODEL, 3, 30.0)
+    await stand(connection, puller, recorder)
     name = subjects.consumer(POOL, MODEL)
     await connection.api(f"CONSUMER.DELETE.shoal-work.{name}", {}, dict)
     await eventually(lambda: recorder.ends == {1: "consumer_gone"})
@@ -92,7 +100,7 @@ async def test_a_consumer_that_is_deleted_is_reported(
 async def test_a_stream_that_is_deleted_is_reported(
     connection: Connection, puller: Puller, recorder: Recorder
 ) -> None:
-    puller.pull(1, "work", POOL, MODEL, 3, 30.0)
+    await stand(connection, puller, recorder)
     await connection.api("STREAM.DELETE.shoal-work", {}, dict)
     await eventually(lambda: recorder.ends == {1: "consumer_gone"})
 

@@ -133,6 +133,8 @@ class Client(NatsClient):
 
     async def _send_ping(self, future: asyncio.Future[Any] | None = None) -> None:
         # nats-py writes PING past the commands that wait, so a PONG would prove nothing of them.
+        if not self.is_connected:
+            raise errors.ConnectionReconnectingError
         self.ping(future or asyncio.get_running_loop().create_future())
 
     async def _process_pong(self) -> None:

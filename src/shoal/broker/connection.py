@@ -64,6 +64,13 @@ class _PublishAck(msgspec.Struct, frozen=True):
     error: ApiError | None = None
 
 
+def _decoded(data: bytes, answer: type[A]) -> A:
+    try:
+        return msgspec.json.decode(data, type=answer)
+    except msgspec.DecodeError as error:
+        raise ProtocolError(f"answer of JetStream: {error}") from None
+
+
 _decode_publish_ack = msgspec.json.Decoder(_PublishAck).decode
 
 
@@ -149,11 +156,10 @@ class Connection:
 
     async def close(self) -> None:
         """Send what waits to be sent, then disconnect; safe to call twice."""
-        with contextlib.suppress(errors.Error, OSError, Unavailable):
+        with contextlib.suppress(errors.Error, OSError):
             if self._client.is_connected:
                 await self._client.drain()
-            else:
-                await self._client.abandon()
+        await self._client.abandon()  # does nothing after a drain that went well
         self._drop(Unavailable("this process is shutting down"))
 
     # --- core NATS ------------------------------------------------------------------------------
@@ -220,7 +226,7 @@ class Connection:
         return await self._replies.request(
             f"$JS.API.{subject}",
             msgspec.json.encode(request),
-            lambda data: msgspec.json.decode(data, type=answer),
+            lambda data: _decoded(data, answer),
         )
 
     def ack(self, delivery_ack: str, reply: str = "") -> None:

@@ -39,7 +39,8 @@ _MAX_STORE_BYTES = 16 * 1024 * 1024 * 1024
 _MIN_FREE_BYTES = 256 * 1024 * 1024
 _MAX_LOG_BYTES = 4 * 1024 * 1024
 
-_START_S = 15.0
+# After an unclean end the store is read through: gigabytes, at the speed of the disk.
+_START_S = 60.0
 _STOP_S = 10.0
 _POLL_S = 0.005
 # How long a broker whose parent was killed may need to leave the store.
@@ -66,7 +67,7 @@ def find_binary(setting: str | None) -> str:
 
 
 def default_store_dir() -> Path:
-    """The user's state directory, as the XDG specification has it."""
+    """Where the XDG specification puts state by default."""
     return Path.home() / ".local" / "state" / "shoal" / "broker"
 
 
