@@ -117,7 +117,7 @@ class WorkerSettings(CommonSettings, frozen=True, forbid_unknown_fields=True, kw
     health_port: Annotated[int, _doc("Their port; 0 picks a free one.", ge=0, le=65535)] = 0
     ack_wait_s: Annotated[
         float, _doc("A unit of a worker that stays silent this long goes to another.", gt=0)
-    ] = 10.0
+    ] = 5.0
     drain_s: Annotated[float, _doc("How long SIGTERM waits for units held.", ge=0)] = 30.0
     load_cooldown_s: Annotated[
         float, _doc("A model that failed to load is not tried again for this long.", ge=0)
