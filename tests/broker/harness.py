@@ -1,7 +1,10 @@
 """What the tests of the broker share."""
 
 import asyncio
+import os
+import signal
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from shoal.broker.base import Delivery, PullEnd
 from shoal.broker.connection import Connection
@@ -18,6 +21,20 @@ async def eventually(condition: Callable[[], object], within_s: float = 10.0) ->
     async with asyncio.timeout(within_s):
         while not condition():
             await asyncio.sleep(0.002)
+
+
+async def pause(pid: int) -> None:
+    """Stop a process, all its threads, until it gets SIGCONT."""
+    os.kill(pid, signal.SIGSTOP)
+    tasks = Path(f"/proc/{pid}/task")
+
+    def stopped() -> bool:
+        states = [
+            (task / "stat").read_text().rpartition(")")[2].split()[0] for task in tasks.iterdir()
+        ]
+        return set(states) == {"T"}
+
+    await eventually(stopped)
 
 
 class Recorder:

@@ -16,6 +16,7 @@ from shoal.broker.client import check_subject, status_of
 from shoal.broker.connection import Connection
 from shoal.broker.pulls import Puller
 from shoal.broker.server import BrokerServer, find_binary
+from shoal.broker.streams import ensure_consumer
 from shoal.errors import (
     BrokerError,
     ConfigError,
@@ -27,7 +28,7 @@ from shoal.errors import (
 from shoal.settings import CommonSettings
 from shoal.wire import subjects
 
-from .harness import MODEL, POOL, SUBJECT, Connect, Recorder, eventually
+from .harness import MODEL, POOL, SUBJECT, Connect, Recorder, eventually, pause
 
 Heard = list[tuple[bytes, str, str | None, str]]
 
@@ -270,6 +271,21 @@ async def test_a_unit_past_its_time_to_live_is_not_delivered(
     assert recorder.data() == [b"long"]
 
 
+async def test_a_unit_held_past_its_time_to_live_never_comes_again(
+    connection: Connection, puller: Puller, recorder: Recorder
+) -> None:
+    await ensure_consumer(connection, "work", POOL, MODEL, 1.2)
+    await connection.publish_unit(SUBJECT, b"x", 1, "id")
+    puller.pull(1, "work", POOL, MODEL, 2, 2.5)
+    await eventually(lambda: recorder.ends == {1: "expired"})
+    assert len(recorder.deliveries) == 1
+    inbox = connection.inbox()
+    heard = listen(connection, inbox)
+    connection.ack(recorder.deliveries[0][1].ack, reply=inbox)
+    await eventually(lambda: heard)
+    assert heard[0][2] is None
+
+
 @pytest.mark.parametrize("limit", ["max_msgs", "max_msgs_per_subject", "max_bytes"])
 async def test_a_full_stream_is_overloaded(connection: Connection, limit: str) -> None:
     info = await connection.api("STREAM.INFO.shoal-work", {}, dict)
@@ -305,7 +321,7 @@ async def test_a_broker_that_hangs_is_unavailable_in_bounded_time(
     monkeypatch.setattr(module, "ANSWER_S", 0.2)
     connection = await connect()
     assert broker.pid is not None
-    os.kill(broker.pid, signal.SIGSTOP)
+    await pause(broker.pid)
     try:
         publishing = connection.publish_unit(SUBJECT, b"x", 60, "id")
         with pytest.raises(Unavailable, match=r"did not answer within 0.2 s"):
@@ -320,7 +336,7 @@ async def test_a_broker_that_does_not_read_is_overloaded_not_memory(
     monkeypatch.setattr("shoal.broker.client._MAX_UNSENT_BYTES", 4_000_000)
     connection = await connect()
     assert broker.pid is not None
-    os.kill(broker.pid, signal.SIGSTOP)
+    await pause(broker.pid)
     try:
         with pytest.raises(Overloaded, match="bytes wait to be sent"):
             for _ in range(200):
@@ -414,7 +430,7 @@ async def test_losing_the_broker_fails_everything_at_once_and_comes_back(
     heard = listen(connection, "a")
     await connection.flush()
     assert broker.pid is not None
-    os.kill(broker.pid, signal.SIGSTOP)  # so that what follows is in flight when it dies
+    await pause(broker.pid)  # so that what follows is in flight when it dies
     in_flight = connection.publish_unit(SUBJECT, b"x", 60, "id")
     os.kill(broker.pid, signal.SIGKILL)
     with pytest.raises(Unavailable, match="connection to the broker was lost"):

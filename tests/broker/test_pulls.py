@@ -15,7 +15,7 @@ from shoal.broker.streams import ensure_consumer
 from shoal.errors import Unavailable
 from shoal.wire import subjects
 
-from .harness import MODEL, POOL, SUBJECT, Connect, Recorder, eventually
+from .harness import MODEL, POOL, SUBJECT, Connect, Recorder, eventually, pause
 
 
 async def publish(connection: Connection, count: int, prefix: str = "id") -> None:
@@ -165,7 +165,7 @@ async def test_a_broker_that_falls_silent_does_not_keep_a_pull_open(
 ) -> None:
     monkeypatch.setattr(module, "_GRACE_S", 0.1)
     assert broker.pid is not None
-    os.kill(broker.pid, signal.SIGSTOP)
+    await pause(broker.pid)
     puller.pull(1, "work", POOL, MODEL, 3, 0.1)
     await asyncio.sleep(0.3)  # past the pull's time and its grace
     os.kill(broker.pid, signal.SIGCONT)

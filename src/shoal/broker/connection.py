@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
 import logging
 import math
 import ssl
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import msgspec
 from nats import errors
 
+from shoal.broker import options
 from shoal.broker.base import Handler
 from shoal.broker.client import Client
 from shoal.broker.replies import Replies
 from shoal.errors import (
     BrokerError,
-    ConfigError,
     Overloaded,
     PayloadTooLarge,
     ProtocolError,
@@ -37,11 +34,6 @@ _log = logging.getLogger(__name__)
 
 # A publish ack takes a millisecond; a fail-over of a replicated stream some seconds.
 ANSWER_S = 5.0
-_CONNECT_S = 2
-_RECONNECT_S = 0.25
-# A half-open connection is noticed after three of these (nats-py's default is two minutes each).
-_PING_S = 5
-_DRAIN_S = 2
 
 # Errors of $JS.API and of publish acks. The stream's own limit is 10077 (messages, bytes and
 # messages per subject alike); 429 is the server's bound on what it has not stored yet.
@@ -121,30 +113,24 @@ class Connection:
             BrokerError: the broker refuses us.
             Unavailable: no broker there within `wait_s`.
         """
-        if not settings.broker_url:
-            raise ConfigError(
-                "broker_url is not set: point it at a NATS server (nats://host:4222), "
-                "or use `shoal serve`, which runs one"
-            )
+        servers, how = options.urls(settings), options.options(settings)
         self = cls(name, on_disconnected, on_reconnected)
-        urls = [url.strip() for url in settings.broker_url.split(",") if url.strip()]
-        options = _options(settings, urls)
-        self._client.requires_tls = "tls" in options
+        self._client.requires_tls = "tls" in how
         try:
             await asyncio.wait_for(
                 self._client.connect(
-                    urls,
+                    servers,
                     name=name,
                     error_cb=self._failed,
                     reconnected_cb=self._client.regained,
-                    **options,
+                    **how,
                 ),
                 wait_s,
             )
         except (OSError, errors.Error) as error:  # a TimeoutError is an OSError
             await self._client.abandon()
             raise Unavailable(
-                f"cannot reach the broker at {_redacted(urls)} within {wait_s:g} s: "
+                f"cannot reach the broker at {options.redacted(servers)} within {wait_s:g} s: "
                 f"{_text(self._last_error or error)}; is nats-server running there?"
             ) from None
         except BaseException:
@@ -292,6 +278,8 @@ class Connection:
         return {"fields": fields}
 
     def _lost(self, error: Exception) -> None:
+        if self._opening:
+            return  # nobody uses it yet; it comes back like any other
         _log.warning("broker_disconnected", extra=self._fields(error))
         self._drop(Unavailable("the connection to the broker was lost", retry_after_s=1.0))
         if self._on_disconnected is not None:
@@ -310,44 +298,3 @@ class Connection:
 
 def _text(error: Exception) -> str:
     return str(error) or type(error).__name__
-
-
-def _redacted(urls: list[str]) -> str:
-    """`urls` without user and password."""
-    return ", ".join(url.replace(f"{urlsplit(url).netloc.rpartition('@')[0]}@", "") for url in urls)
-
-
-def _options(settings: CommonSettings, urls: list[str]) -> dict[str, Any]:
-    options: dict[str, Any] = {
-        "max_reconnect_attempts": -1,
-        "connect_timeout": _CONNECT_S,
-        "reconnect_time_wait": _RECONNECT_S,
-        "ping_interval": _PING_S,
-        "drain_timeout": _DRAIN_S,
-    }
-    if settings.broker_token:
-        options["token"] = settings.broker_token
-    if settings.broker_credentials:
-        options["user_credentials"] = _credentials(settings.broker_credentials)
-    if settings.broker_ca or any(url.startswith(("tls://", "wss://")) for url in urls):
-        options["tls"] = _tls(settings.broker_ca)
-    return options
-
-
-def _credentials(path: str) -> str:
-    try:
-        Path(path).read_bytes()
-    except OSError as error:
-        raise ConfigError(f"broker_credentials: cannot read {path}: {error.strerror}") from None
-    if importlib.util.find_spec("nkeys") is None:
-        raise ConfigError(
-            "broker_credentials needs the nkeys package: pip install 'nats-py[nkeys]'"
-        )
-    return path
-
-
-def _tls(ca: str | None) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=ca)
-    except OSError as error:
-        raise ConfigError(f"broker_ca: cannot use {ca}: {error.strerror or error}") from None

@@ -18,7 +18,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -102,21 +101,17 @@ class BrokerServer:
         """Start it and wait until JetStream is up. Raises `BrokerError` saying what to do."""
         self._make_store()
         name = f"shoal-{secrets.token_hex(6)}"
-        with tempfile.TemporaryDirectory(prefix="shoal-broker-") as folder:
-            config = Path(folder) / "nats.conf"
-            config.touch(mode=0o600)  # it may hold the token
-            config.write_text(self._config(name, folder))
-            log_end = await self._spawn(config)
-            try:
-                await asyncio.wait_for(self._ready(name, Path(folder), log_end), _START_S)
-            except TimeoutError:
-                await self.stop()
-                raise BrokerError(
-                    f"nats-server was not ready after {_START_S:g} s; see {self.log_path}"
-                ) from None
-            except BaseException:
-                await self.stop()
-                raise
+        log_start = await self._spawn(name)
+        try:
+            await asyncio.wait_for(self._ready(name, log_start), _START_S)
+        except TimeoutError:
+            await self.stop()
+            raise BrokerError(
+                f"nats-server was not ready after {_START_S:g} s; see {self.log_path}"
+            ) from None
+        except BaseException:
+            await self.stop()
+            raise
         fields = {"url": self.url, "store": str(self._store), "pid": self.pid}
         _log.info("broker_started", extra={"fields": fields})
 
@@ -156,13 +151,15 @@ class BrokerServer:
                 f"{_MIN_FREE_BYTES >> 20} MB: free some, or choose another folder"
             )
 
-    def _config(self, name: str, folder: str) -> str:
+    def _write_config(self, name: str) -> Path:
+        folder = self._store / "run"
+        folder.mkdir(exist_ok=True, mode=0o700)
         # Quoted as JSON, which nats-server's configuration takes for strings.
         lines = [
             f"server_name: {json.dumps(name)}",
             f"host: {json.dumps(HOST)}",
             f"port: {self._port or -1}",
-            f"ports_file_dir: {json.dumps(folder)}",
+            f"ports_file_dir: {json.dumps(str(folder))}",
             f"max_payload: {MAX_PAYLOAD_BYTES}",
             f"max_pending: {_MAX_PENDING_BYTES}",
             f"jetstream {{ store_dir: {json.dumps(str(self._store))}, "
@@ -170,9 +167,12 @@ class BrokerServer:
         ]
         if self._token:
             lines.append(f"authorization {{ token: {json.dumps(self._token)} }}")
-        return "\n".join(lines) + "\n"
+        config = folder / "nats.conf"
+        config.touch(mode=0o600)  # it may hold the token
+        config.write_text("\n".join(lines) + "\n")
+        return config
 
-    async def _spawn(self, config: Path) -> int:
+    async def _spawn(self, name: str) -> int:
         """Start the process; returns where its part of the log begins.
 
         The log is the lock of the store too: the child inherits it, so that it is held exactly as
@@ -183,6 +183,7 @@ class BrokerServer:
             if log_file.tell() > _MAX_LOG_BYTES:
                 log_file.truncate(0)
             start = os.fstat(log_file.fileno()).st_size
+            config = self._write_config(name)
             try:
                 self._process = await asyncio.create_subprocess_exec(
                     self._binary,
@@ -213,20 +214,28 @@ class BrokerServer:
                     ) from None
             await asyncio.sleep(_POLL_S)
 
-    async def _ready(self, name: str, folder: Path, log_start: int) -> None:
-        while not await self._answers(name, folder):
+    async def _ready(self, name: str, log_start: int) -> None:
+        while not await self._answers(name):
             if self._process is None or self._process.returncode is not None:
                 raise self._exit_error(log_start)
             await asyncio.sleep(_POLL_S)
 
-    async def _answers(self, name: str, folder: Path) -> bool:
+    async def _answers(self, name: str) -> bool:
         """Whether our server, and no other on that port, says that JetStream is on."""
-        port = _reported_port(folder)
+        port = self._reported_port()
         if port is None:
             return False
         self._port = port
         info = await _info(port)
         return info.get("server_name") == name and bool(info.get("jetstream"))
+
+    def _reported_port(self) -> int | None:
+        """The port in the file that nats-server writes once it listens; None until then."""
+        for ports_file in (self._store / "run").glob(f"*_{self.pid}.ports"):
+            with contextlib.suppress(ValueError, KeyError, IndexError):  # not whole yet
+                ports = json.loads(ports_file.read_text())
+                return int(ports["nats"][0].rpartition(":")[2])
+        return None
 
     def _exit_error(self, log_start: int) -> BrokerError:
         with self.log_path.open("rb") as log_file:
@@ -241,14 +250,6 @@ class BrokerServer:
         last = (wrong or text.splitlines() or ["no output"])[-1].strip()
         code = None if self._process is None else self._process.returncode
         return BrokerError(f"nats-server exited with status {code}: {last}; see {self.log_path}")
-
-
-def _reported_port(folder: Path) -> int | None:
-    """The port in the file that nats-server writes once it listens; None until then."""
-    for ports_file in folder.glob("*.ports"):
-        with contextlib.suppress(ValueError, KeyError, IndexError):  # not whole yet
-            return int(json.loads(ports_file.read_text())["nats"][0].rpartition(":")[2])
-    return None
 
 
 async def _info(port: int) -> dict[str, object]:

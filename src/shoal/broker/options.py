@@ -1,0 +1,71 @@
+"""How to connect: URLs, who we are and whom we trust, from settings to nats-py's options."""
+
+from __future__ import annotations
+
+import importlib.util
+import ssl
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from shoal.errors import ConfigError
+from shoal.settings import CommonSettings
+
+_CONNECT_S = 2
+_RECONNECT_S = 0.25
+# A half-open connection is noticed after three of these (nats-py's default is two minutes each).
+_PING_S = 5
+_DRAIN_S = 2
+
+
+def urls(settings: CommonSettings) -> list[str]:
+    """The servers. Raises `ConfigError` if there are none."""
+    found = [url.strip() for url in (settings.broker_url or "").split(",") if url.strip()]
+    if not found:
+        raise ConfigError(
+            "broker_url is not set: point it at a NATS server (nats://host:4222), "
+            "or use `shoal serve`, which runs one"
+        )
+    return found
+
+
+def redacted(urls: list[str]) -> str:
+    """`urls` without user and password."""
+    return ", ".join(url.replace(f"{urlsplit(url).netloc.rpartition('@')[0]}@", "") for url in urls)
+
+
+def options(settings: CommonSettings) -> dict[str, Any]:
+    """Keyword arguments of nats-py's `connect`. Raises `ConfigError` for unreadable files."""
+    chosen: dict[str, Any] = {
+        "max_reconnect_attempts": -1,
+        "connect_timeout": _CONNECT_S,
+        "reconnect_time_wait": _RECONNECT_S,
+        "ping_interval": _PING_S,
+        "drain_timeout": _DRAIN_S,
+    }
+    if settings.broker_token:
+        chosen["token"] = settings.broker_token
+    if settings.broker_credentials:
+        chosen["user_credentials"] = _credentials(settings.broker_credentials)
+    if settings.broker_ca or any(url.startswith(("tls://", "wss://")) for url in urls(settings)):
+        chosen["tls"] = _tls(settings.broker_ca)
+    return chosen
+
+
+def _credentials(path: str) -> str:
+    try:
+        Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"broker_credentials: cannot read {path}: {error.strerror}") from None
+    if importlib.util.find_spec("nkeys") is None:
+        raise ConfigError(
+            "broker_credentials needs the nkeys package: pip install 'nats-py[nkeys]'"
+        )
+    return path
+
+
+def _tls(ca: str | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except OSError as error:
+        raise ConfigError(f"broker_ca: cannot use {ca}: {error.strerror or error}") from None
