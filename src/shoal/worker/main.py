@@ -24,6 +24,7 @@ from shoal.errors import ProtocolError, WorkerCrashed
 from shoal.settings import WorkerSettings
 from shoal.telemetry import log
 from shoal.telemetry.metrics import WorkerMetrics
+from shoal.telemetry.trace import tracer
 from shoal.wire import subjects
 from shoal.wire.messages import Cancel, GatewayPulse, WorkerPulse, decode_queue
 from shoal.worker.devices import lanes_of
@@ -35,6 +36,7 @@ from shoal.worker.preparing import Preparing
 from shoal.worker.queue import WorkerQueue
 from shoal.worker.replies import Replies
 from shoal.worker.report import Report
+from shoal.worker.spans import Spans
 from shoal.worker.watch import Watch
 
 _log = log.get(__name__)
@@ -94,10 +96,13 @@ class Worker:
         )
         self.core = WorkerCore(config)
         self.metrics = WorkerMetrics()
-        self._watch = Watch(self.metrics, self.core.models)
+        spans = None
+        if settings.otlp_endpoint:
+            spans = Spans(tracer(settings.otlp_endpoint, "shoal-worker"))
+        self._watch = Watch(self.metrics, self.core.models, spans)
         self._loop = Loop(self.core, self._watch, catalog)
         self._lanes = Lanes(specs, catalog, settings, self._loop, self._before_load)
-        self._closers: list[Callable[[], object]] = []
+        self._closers: list[Callable[[], object]] = [spans.close] if spans is not None else []
         self._tasks: list[asyncio.Task[None]] = []
         self._queue: WorkerQueue | None = None
 
@@ -164,7 +169,7 @@ class Worker:
         for task in self._tasks:
             task.cancel()
         for close in self._closers:
-            close()
+            await asyncio.to_thread(close)
         await self._lanes.stop()
         if self._tasks:
             await self._health.stop()

@@ -8,6 +8,7 @@ from shoal.errors import DeadLettered, ErrorInfo
 from shoal.telemetry import log
 from shoal.telemetry.metrics import WorkerMetrics
 from shoal.wire.messages import Done
+from shoal.worker.spans import Spans
 from shoal.worker.stash import Stash
 
 _log = log.get(__name__)
@@ -20,8 +21,11 @@ _BYTES_PER_TOKEN = 4.0
 class Watch:
     """Metrics and log events of one worker, and the text statistics that pulses carry."""
 
-    def __init__(self, metrics: WorkerMetrics, models: dict[str, ModelState]) -> None:
+    def __init__(
+        self, metrics: WorkerMetrics, models: dict[str, ModelState], spans: Spans | None
+    ) -> None:
         self.metrics = metrics
+        self._spans = spans
         self._models = models
         self._bytes_per_token: dict[str, float] = {}
 
@@ -73,6 +77,8 @@ class Watch:
             return
         outcome = "failed" if answer.error is not None else "answered"
         self.metrics.unit(stash.unit.model, outcome, answer.timings)
+        if self._spans is not None:
+            self._spans.settled(stash)
 
     def unit_failed(self, stash: Stash, error: ErrorInfo) -> None:
         """A unit is answered with an error as a whole."""
