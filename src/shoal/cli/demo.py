@@ -27,7 +27,7 @@ SENTENCES = [
     "Sheep are crossing the road.",
     "Goats climb up the rocky slope.",
     "The invoice is due in May.",
-    "Please pay before the month ends.",
+    "Please pay before month's end.",
     "A planet orbits a distant star.",
     "They measured a galaxy's light.",
     "Boil the pasta for ten minutes.",
