@@ -2,6 +2,8 @@
 
 import asyncio
 import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -117,30 +119,57 @@ async def test_no_stream_yet_is_an_error_of_the_consumer(connect: Connect) -> No
         await ensure_consumer(connection, "work", POOL, MODEL, 10.0)
 
 
-@pytest.mark.parametrize(
-    ("extra", "message"),
-    [
-        ("", "nobody at the broker answers this"),
-        ('jetstream {{ store_dir: "{folder}", max_file_store: 1MB }}', "max_file_store at least"),
-    ],
-)
-async def test_a_broker_that_cannot_serve_says_why(
-    tmp_path: Path, extra: str, message: str
-) -> None:
+@asynccontextmanager
+async def plain_broker(tmp_path: Path, extra: str = "") -> AsyncIterator[CommonSettings]:
+    """A nats-server that is not set up for Shoal."""
     config = tmp_path / "nats.conf"
-    config.write_text(
-        f'port: -1\nhost: 127.0.0.1\nports_file_dir: "{tmp_path}"\n'
-        + extra.format(folder=tmp_path / "store")
-    )
+    config.write_text(f'port: -1\nhost: 127.0.0.1\nports_file_dir: "{tmp_path}"\n{extra}')
     process = await asyncio.create_subprocess_exec(
         find_binary(None), "-c", str(config), stderr=subprocess.DEVNULL
     )
     await eventually(lambda: any(file.read_text() for file in tmp_path.glob("*.ports")))
     (ports,) = tmp_path.glob("*.ports")
     (url,) = msgspec.json.decode(ports.read_bytes())["nats"]
-    connection = await Connection.open(CommonSettings(broker_url=url), "test")
-    with pytest.raises((BrokerError, Unavailable), match=message):
-        await ensure_streams(connection)
-    await connection.close()
+    yield CommonSettings(broker_url=url)
     process.terminate()
     await process.wait()
+
+
+async def test_a_broker_without_jetstream_says_so(tmp_path: Path) -> None:
+    async with plain_broker(tmp_path) as settings:
+        connection = await Connection.open(settings, "test")
+        with pytest.raises(Unavailable, match="nobody at the broker answers this"):
+            await ensure_streams(connection)
+        await connection.close()
+
+
+async def test_a_broker_with_too_little_room_says_how_much_it_needs(tmp_path: Path) -> None:
+    store = f'jetstream {{ store_dir: "{tmp_path / "store"}", max_file_store: 1MB }}'
+    async with plain_broker(tmp_path, store) as settings:
+        connection = await Connection.open(settings, "test")
+        with pytest.raises(BrokerError, match=r"max_file_store at least \d+ GiB"):
+            await ensure_streams(connection)
+        await connection.close()
+
+
+async def test_a_broker_that_is_too_old_is_refused(tmp_path: Path) -> None:
+    """An old server answers a request for per-message TTLs with settings that lack them."""
+    async with plain_broker(tmp_path) as settings:
+        old, connection = [await Connection.open(settings, "test") for _ in range(2)]
+
+        def answer(data: bytes, reply: str, status: str | None, subject: str) -> None:
+            answered: dict[str, Any]
+            if ".INFO." in subject:
+                answered = {"error": {"code": 404, "err_code": 10059}}
+            else:
+                answered = {"config": {**msgspec.json.decode(data), "allow_msg_ttl": None}}
+            old.publish(reply, msgspec.json.encode(answered))
+
+        old.subscribe("$JS.API.>", answer)
+        await old.flush()
+        with pytest.raises(
+            BrokerError, match=r"nats-server [\d.]+ did not take allow_msg_ttl .* 2\.11 or"
+        ):
+            await ensure_streams(connection)
+        await connection.close()
+        await old.close()

@@ -100,6 +100,11 @@ class Client(NatsClient):
         self._write(b"PING\r\n")
         self._pongs.append(future)
 
+    @property
+    def server_version(self) -> str:
+        """As the server reported it; empty before the first connect."""
+        return str(self._server_info.get("version", ""))
+
     async def abandon(self) -> None:
         """Close at once. Bounded, since asyncio may wait for ever after a failed TLS handshake."""
         with contextlib.suppress(errors.Error, OSError):

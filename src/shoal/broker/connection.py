@@ -159,6 +159,11 @@ class Connection:
         """Largest message in bytes, headers included."""
         return self._client.max_payload
 
+    @property
+    def server_version(self) -> str:
+        """Version of the `nats-server` at the other end."""
+        return self._client.server_version
+
     def inbox(self) -> str:
         """A subject that nobody else uses."""
         return self._client.new_inbox()
@@ -255,7 +260,9 @@ class Connection:
         """nats-py's `error_cb`; what it raises ends the first connect."""
         self._last_error = error
         if not self._opening:
-            _log.warning("broker_error", extra=self._fields(error))
+            # While it is away there is one for each try to come back, four a second.
+            level = logging.WARNING if self.connected else logging.DEBUG
+            _log.log(level, "broker_error", extra=self._fields(error))
         elif "uthoriz" in str(error) or "uthentic" in str(error):
             raise BrokerError(
                 f"the broker refuses us ({_text(error)}): check broker_credentials, broker_token "

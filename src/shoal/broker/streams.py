@@ -66,36 +66,47 @@ async def ensure_streams(connection: Connection, replicas: int = 1) -> None:
     """Create the streams, or change the settings of those that are there.
 
     Raises:
-        BrokerError: the broker refuses, with its reason.
+        BrokerError: the broker refuses, with its reason, or is too old.
         Unavailable: JetStream does not answer, or not yet.
     """
     for klass in subjects.CLASSES:
-        await _ensure_stream(connection, _stream_config(klass, replicas))
+        wanted = _stream_config(klass, replicas)
+        refused = _differences(wanted, await _ensure_stream(connection, wanted))
+        if refused:
+            # A server ignores what it does not know: units would never expire, say.
+            raise BrokerError(
+                f"nats-server {connection.server_version} did not take {', '.join(refused)} of the "
+                f"stream {wanted['name']}: Shoal needs 2.11 or newer"
+            )
 
 
-async def _ensure_stream(connection: Connection, config: dict[str, Any]) -> None:
+async def _ensure_stream(connection: Connection, config: dict[str, Any]) -> dict[str, Any]:
+    """The stream's settings once they are as near to `config` as the broker makes them."""
     name = config["name"]
     now = await connection.api(f"STREAM.INFO.{name}", {}, _Answer)
     if now.error is not None and now.error.err_code == _STREAM_NOT_FOUND:
-        made = await connection.api(f"STREAM.CREATE.{name}", config, _Answer)
-        if made.error is None or made.error.err_code != _STREAM_EXISTS:
-            _check(made, f"create the stream {name}")
-            return
-    else:
-        _check(now, f"look up the stream {name}")
-        if _agrees(config, now.config):
-            return
-    # Another process made it meanwhile, or it is of another version. Keep its replicas: whoever
-    # runs the broker may have scaled them.
+        now = await connection.api(f"STREAM.CREATE.{name}", config, _Answer)
+        if now.error is not None and now.error.err_code == _STREAM_EXISTS:
+            # Another process, of another version, made it meanwhile.
+            now = await connection.api(f"STREAM.INFO.{name}", {}, _Answer)
+        else:
+            _check(now, f"create the stream {name}")
+            return now.config
+    _check(now, f"look up the stream {name}")
+    if not _differences(config, now.config):
+        return now.config
+    # Whoever runs the broker may have scaled its replicas: those stay.
     kept = {"num_replicas": now.config.get("num_replicas", config["num_replicas"])}
-    changed = await connection.api(
-        f"STREAM.UPDATE.{name}", {**now.config, **config, **kept}, _Answer
-    )
-    _check(changed, f"change the stream {name}")
+    changed = {**now.config, **config, **kept}
+    now = await connection.api(f"STREAM.UPDATE.{name}", changed, _Answer)
+    _check(now, f"change the stream {name}")
+    return now.config
 
 
-def _agrees(wanted: dict[str, Any], present: dict[str, Any]) -> bool:
-    return all(present.get(key) == value for key, value in wanted.items() if key != "num_replicas")
+def _differences(wanted: dict[str, Any], present: dict[str, Any]) -> list[str]:
+    return [
+        key for key, value in wanted.items() if key != "num_replicas" and present.get(key) != value
+    ]
 
 
 async def ensure_consumer(
