@@ -70,16 +70,19 @@ def finish(pooled: NDArray[np.float32], params: EncodeParams, normalize: bool) -
         normalised after they are cut (Kusupati et al., 2022).
     """
     vectors: NDArray[np.float32] = pooled[:, : params.dimensions]
-    if normalize if params.normalize is None else params.normalize:
-        norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-        vectors = vectors / np.maximum(norms, 1e-12)[:, None]
-    return vectors.astype(params.dtype, copy=False)
+    # Overflow and NaN are looked for afterwards, by `invalid_rows`.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if normalize if params.normalize is None else params.normalize:
+            norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+            vectors = vectors / np.maximum(norms, 1e-12)[:, None]
+        return vectors.astype(params.dtype, copy=False)
 
 
 def invalid_rows(vectors: Vectors) -> list[int]:
     """Rows that hold NaN or infinity."""
-    # One pass over the sums: a row is finite if its sum is (float32 sums of unit-scale values).
-    suspects = np.flatnonzero(~np.isfinite(vectors.sum(axis=1, dtype=np.float64)))
+    # One cheap pass: a sum in float64 of finite float32 values is finite.
+    with np.errstate(invalid="ignore"):
+        suspects = np.flatnonzero(~np.isfinite(vectors.sum(axis=1, dtype=np.float64)))
     return [int(row) for row in suspects if not np.isfinite(vectors[row]).all()]
 
 

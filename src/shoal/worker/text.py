@@ -63,23 +63,28 @@ class TextPreparer:
         out: list[Prepared | ShoalError] = []
         for item in items:
             try:
-                ids = self._content(item) if isinstance(item, list) else next(encoded).ids
+                if isinstance(item, list):
+                    ids = self._content(item, params)
+                else:
+                    ids = next(encoded).ids
                 out.append(self._fit(ids, params.truncate))
             except ShoalError as error:
                 out.append(error)
         return out
 
-    def _content(self, ids: list[int]) -> list[int]:
+    def _content(self, ids: list[int], params: EncodeParams) -> list[int]:
         """Checked token ids without special tokens, whether the caller added them or not."""
+        if params.prompt is not None and self._prompts.get(params.prompt):
+            raise InvalidItem("a prompt cannot be put before token ids; send text, or no prompt")
         for position, token in enumerate(ids):
             if not 0 <= token < self._vocabulary:
                 raise InvalidItem(
                     f"token id {token} at position {position} is outside the vocabulary "
                     f"(0 to {self._vocabulary - 1})"
                 )
-        if ids and ids[: len(self._prefix)] == self._prefix and ids[-1:] == self._suffix[-1:]:
-            return ids[len(self._prefix) : len(ids) - len(self._suffix)]
-        return ids
+        first, last = len(self._prefix), len(ids) - len(self._suffix)
+        wrapped = first <= last and ids[:first] == self._prefix and ids[last:] == self._suffix
+        return ids[first:last] if wrapped else ids
 
     def _fit(self, content: list[int], truncate: bool) -> Prepared:
         room = self._limit - len(self._prefix) - len(self._suffix)

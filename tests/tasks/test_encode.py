@@ -1,0 +1,83 @@
+import msgspec
+import numpy as np
+import pytest
+
+from shoal.errors import InvalidItem, InvalidRequest
+from shoal.tasks import encode
+from shoal.values import EncodeParams
+
+
+@pytest.mark.parametrize(
+    ("item", "wanted"),
+    [
+        ("fish", "fish"),
+        ("", ""),
+        ({"text": "fish"}, "fish"),
+        ([1, 2], [1, 2]),
+        ([], []),
+        ({"tokens": [3]}, [3]),
+    ],
+)
+def test_reads_every_form_in_both_encodings(item: object, wanted: object) -> None:
+    assert encode.read_item(msgspec.json.encode(item), "json") == wanted
+    assert encode.read_item(msgspec.msgpack.encode(item), "msgpack") == wanted
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"7",
+        b"null",
+        b"{}",
+        b'{"text": "a", "tokens": [1]}',
+        b'{"txt": "a"}',
+        b'["a"]',
+        b"[1.5]",
+        b'"\\ud800"',
+        b'"\xed\xa0\x80"',
+        b"[" * 100_000,
+    ],
+)
+def test_anything_else_is_an_invalid_item_that_names_the_forms(raw: bytes) -> None:
+    with pytest.raises(InvalidItem, match="an item is"):
+        encode.read_item(raw, "json")
+
+
+@pytest.mark.parametrize("raw", [b"", b"\xc1", b"\xa3\xed\xa0\x80", b"\x91", b"\xc4\x01a", b"\x05"])
+def test_malformed_messagepack_items(raw: bytes) -> None:
+    with pytest.raises(InvalidItem):
+        encode.read_item(raw, "msgpack")
+
+
+def test_cuts_then_normalises_then_converts() -> None:
+    pooled = np.array([[3.0, 4.0, 12.0], [0.0, 0.0, 5.0]], np.float32)
+    whole = encode.finish(pooled, EncodeParams(), normalize=True)
+    assert np.allclose(np.linalg.norm(whole, axis=1), 1)
+    cut = encode.finish(pooled, EncodeParams(dimensions=2, dtype="float16"), normalize=True)
+    assert cut.dtype == np.float16
+    wanted = np.array([[0.6, 0.8], [0.0, 0.0]])  # a zero vector stays zero
+    assert np.allclose(cut, wanted, atol=1e-3)
+    assert np.array_equal(encode.finish(pooled, EncodeParams(normalize=False), True), pooled)
+    assert np.array_equal(encode.finish(pooled, EncodeParams(), normalize=False), pooled)
+
+
+def test_finds_rows_that_are_not_finite() -> None:
+    rows = np.ones((5, 4), np.float32)
+    rows[1, 2] = np.nan
+    rows[3, 0] = np.inf
+    rows[4, :2] = [np.inf, -np.inf]
+    assert encode.invalid_rows(rows) == [1, 3, 4]
+    assert encode.invalid_rows(np.full((1, 4), 3e38, np.float32)) == []
+
+
+def test_half_precision_that_overflows_is_not_a_success() -> None:
+    pooled = np.array([[1e6, 1.0]], np.float32)
+    half = encode.finish(pooled, EncodeParams(normalize=False, dtype="float16"), normalize=True)
+    assert encode.invalid_rows(half) == [0]
+
+
+@pytest.mark.parametrize("dimensions", [0, -1, 385])
+def test_dimensions_out_of_range(dimensions: int) -> None:
+    with pytest.raises(InvalidRequest, match="1 to 384"):
+        encode.check_dimensions(dimensions, 384)
