@@ -92,6 +92,13 @@ def test_never_asks_for_more_than_is_there() -> None:
     ]
 
 
+def test_a_broker_that_refuses_is_not_asked_in_a_hot_loop() -> None:
+    core = ready()
+    assert core.handle(ev.PullEnded(1, refused=True), 1.0) == []
+    assert core.next_wake(1.0) == 1.1
+    assert core.handle(ev.Ticked(), 1.1) == [ev.Pull(2, "m", 1, standing=True)]
+
+
 def test_an_idle_lane_starts_at_once_and_a_busy_one_gets_the_next_batch_in_time() -> None:
     core = ready()
     running(core, "u", [50])

@@ -60,11 +60,13 @@ class Arrived(_Value, frozen=True):
 class PullEnded(_Value, frozen=True):
     """A pull request is over: filled, expired, empty, withdrawn or lost with the connection.
 
-    `found_all`: it ended because nothing more was there.
+    `found_all`: it ended because nothing more was there. `refused`: the broker would not serve it
+    now (no leader, no consumer, shutting down).
     """
 
     pull: int
     found_all: bool = False
+    refused: bool = False
 
 
 class Prepared(_Value, frozen=True):

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from shoal.core.events import Instruction, Pull, Withdraw
+from shoal.core.events import Instruction, Pull, PullEnded, Withdraw
 from shoal.core.lanes import Lane
 from shoal.core.models import ModelState
 
 #: Most units of one pull: bounds what a wrong prediction can pull in.
 MAX_PULL = 512
+#: A broker that refused a pull is asked again this much later, not in a hot loop.
+REFUSED_S = 0.1
 
 
 class Pulls:
@@ -23,23 +25,30 @@ class Pulls:
     def __init__(self) -> None:
         self._next = 1
         self._open: dict[int, ModelState] = {}
+        self._refused_until = 0.0
 
-    def ended(self, pull: int, found_all: bool = False) -> None:
-        """The broker, or the connection, ended this pull."""
+    def ended(self, event: PullEnded, now: float) -> None:
+        """The broker ended this pull."""
+        model = self._close(event.pull)
+        if model is not None and event.found_all:
+            model.pending = 0
+        if model is not None and event.refused:
+            self._refused_until = now + REFUSED_S
+
+    def _close(self, pull: int) -> ModelState | None:
         model = self._open.pop(pull, None)
         if model is None:
-            return
+            return None
         if model.standing_pull == pull:
             model.standing_pull = None
         if model.batch_pull == pull:
             model.batch_pull = None
-            if found_all:
-                model.pending = 0
+        return model
 
     def lost(self) -> None:
         """The connection is gone and every pull with it."""
         for pull in list(self._open):
-            self.ended(pull)
+            self._close(pull)
 
     def arrived(self, model: ModelState, pull: int, pending: int) -> None:
         """A unit of this model came; a standing pull of one is used up by it."""
@@ -52,6 +61,8 @@ class Pulls:
         self, models: Iterable[ModelState], lanes: list[Lane], now: float, margin_s: float
     ) -> list[Instruction]:
         """Pull what the lanes will start soon; withdraw what they will not."""
+        if now < self._refused_until:
+            return []
         taking = {lane.id for lane in lanes if lane.can_take(now, margin_s)}
         out: list[Instruction] = []
         for model in sorted(models, key=lambda m: m.pulled_at):
@@ -64,6 +75,10 @@ class Pulls:
             if model.batch_pull is None and room_s > 0:
                 out += self._pull(model, room_s, now)
         return out
+
+    def next_wake(self, now: float) -> float | None:
+        """When a broker that refused is to be asked again."""
+        return self._refused_until if self._refused_until > now else None
 
     def withdraw(self, model: ModelState) -> list[Instruction]:
         """Take back the standing pull: no lane would start what it brings."""

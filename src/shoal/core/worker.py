@@ -72,7 +72,11 @@ class WorkerCore:
 
     def next_wake(self, now: float) -> float | None:
         """When the shell must send `Ticked` at the latest; None: only events matter."""
-        times = [self.units.next_wake(), self._residency.next_wake()]
+        times = [
+            self.units.next_wake(),
+            self._residency.next_wake(),
+            self._pulls.next_wake(now),
+        ]
         for lane in self.lanes.values():
             times.append(lane.next_wake(now, (self._config.pull_margin_s, self._config.margin_s)))
         return min((t for t in times if t is not None), default=None)
@@ -96,7 +100,7 @@ class WorkerCore:
             case ev.Settled():
                 return self.units.settled(event.unit)
             case ev.PullEnded():
-                self._pulls.ended(event.pull, event.found_all)
+                self._pulls.ended(event, now)
             case ev.Ticked():
                 pass
             case ev.Unheard():

@@ -126,7 +126,13 @@ class Loop:
         self._watch.metrics.pull(reason)
         if reason == "consumer_gone":
             self._queue.restore_consumers()
-        self.emit(ev.PullEnded(pull, found_all=reason in ("empty", "expired")))
+        self.emit(
+            ev.PullEnded(
+                pull,
+                found_all=reason in ("empty", "expired"),
+                refused=reason in ("conflict", "consumer_gone"),
+            )
+        )
 
     def prepared(self, done: list[tuple[str, Outcome, float]]) -> None:
         """The preparing thread finished these units."""
