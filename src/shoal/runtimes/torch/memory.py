@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+_CPU_MESSAGES = ("can't allocate memory", "std::bad_alloc")
 _STATM = Path("/proc/self/statm")
 
 
@@ -35,5 +36,5 @@ def give_back(device: torch.device) -> None:
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an allocation failed; torch says so on CPU only in the message."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
-        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+        isinstance(error, RuntimeError) and any(said in str(error) for said in _CPU_MESSAGES)
     )

@@ -7,6 +7,7 @@ length lie side by side and form a *group*, which attention and pooling see as a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -75,16 +76,16 @@ def pack(
 
 def _passes(
     ordered: NDArray[np.int64], lengths: NDArray[np.int64], pass_tokens: int
-) -> list[NDArray[np.int64]]:
-    """Cuts into the fewest passes, then evens them out: a short last pass wastes its kernels."""
+) -> Iterator[NDArray[np.int64]]:
+    """Cuts into passes of even size: a small one at the end would waste its kernels."""
     ends = np.cumsum(lengths[ordered])
-    total = int(ends[-1]) if len(ends) else 0
-    if total <= pass_tokens:
-        return [ordered] if total else []
-    count = -(-total // pass_tokens)
-    goals = [total * (k + 1) / count for k in range(count - 1)]
-    cuts = sorted({0, len(ordered), *(int(np.searchsorted(ends, goal)) for goal in goals)})
-    return [ordered[a:b] for a, b in pairwise(cuts)]
+    start, done = 0, 0
+    while start < len(ordered):
+        left = int(ends[-1]) - done
+        goal = -(-left // -(-left // pass_tokens))
+        stop = max(start + 1, int(np.searchsorted(ends, done + goal, side="right")))
+        yield ordered[start:stop]
+        start, done = stop, int(ends[stop - 1])
 
 
 def _pack_one(
