@@ -9,7 +9,9 @@ from typing import Annotated
 import typer
 
 from shoal.bench import overhead as overhead_bench
+from shoal.bench import peers as peers_bench
 from shoal.bench import report
+from shoal.bench.rivals import read_rivals
 from shoal.errors import ShoalError
 
 app = typer.Typer(
@@ -40,6 +42,25 @@ def overhead(
     plan = overhead_bench.Plan(gateways, connections, seconds, rounds, dim)
     result = overhead_bench.measure(plan, _tell)
     print(f"{result.machine}\n\n{overhead_bench.table(result)}")
+    if json is not None:
+        report.write_json(json, result)
+
+
+@app.command()
+def peers(
+    rivals: Annotated[
+        Path | None, typer.Option(help="TOML file of other servers; docs/performance.md has one")
+    ] = None,
+    model: Annotated[str, typer.Option(help="A model of the catalog")] = "all-MiniLM-L6-v2",
+    threads: Annotated[int, typer.Option(help="Compute threads of every side")] = 1,
+    rounds: Annotated[int, typer.Option(help="Interleaved rounds; medians count")] = 5,
+    size: Annotated[float, typer.Option(help="Scales the requests of a round")] = 1.0,
+    json: Json = None,
+) -> None:
+    """Shoal's whole path against sentence-transformers in-process and other servers."""
+    plan = peers_bench.Plan(model, threads, rounds, size)
+    result = peers_bench.measure(plan, read_rivals(rivals) if rivals else [], _tell)
+    print(f"{result.machine}\n\n{peers_bench.table(result)}")
     if json is not None:
         report.write_json(json, result)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
 from shoal.bench.processes import by_role
+from shoal.bench.rivals import free_port
 from shoal.errors import Unavailable
 
 #: Reading a model of 100 MB and compiling nothing takes seconds; a cold disk some more.
@@ -40,7 +40,7 @@ class Serving:
     def __init__(self, arguments: list[str]) -> None:
         self._home = tempfile.TemporaryDirectory(prefix="shoal-bench-")
         self._log = Path(self._home.name) / "serve.log"
-        self._health_port = _free_port()
+        self._health_port = free_port()
         ports = ["--port", "0", "--health-port", str(self._health_port)]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -111,9 +111,3 @@ def _environment(home: str) -> dict[str, str]:
     """Ours without settings that belong to another deployment."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SHOAL_")}
     return {**kept, "XDG_STATE_HOME": home}
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
