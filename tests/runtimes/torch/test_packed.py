@@ -59,9 +59,9 @@ def test_an_item_over_the_bound_runs_alone() -> None:
 
 
 @given(st.integers(1, 5000))
-def test_filling_is_at_most_a_thirty_second(tokens: int) -> None:
+def test_filling_is_at_most_a_sixteenth(tokens: int) -> None:
     (one,) = packed([tokens], [0], 100)
-    assert tokens <= one.computed <= tokens * (1 + 1 / 32)
+    assert tokens <= one.computed <= tokens * (1 + 1 / 16)
 
 
 def test_nothing_to_pack() -> None:

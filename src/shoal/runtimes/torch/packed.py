@@ -17,9 +17,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-#: Row counts of a pass are rounded up to one of 32 per power of two (1 % more rows): oneDNN compiles a kernel
-#: for every new row count (0.5 ms each, four a model) and keeps 1,024 of them.
-_SIZES_PER_OCTAVE_LOG2 = 5
+#: Row counts of a pass are rounded up to one of 16 per power of two, which computes 2 % more
+#: rows: oneDNN compiles kernels for every new row count, 2 ms and 3 MB a model (see `runtime`).
+_SIZES_PER_OCTAVE_LOG2 = 4
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -77,13 +77,11 @@ def pack(
 def _passes(
     ordered: NDArray[np.int64], lengths: NDArray[np.int64], pass_tokens: int
 ) -> Iterator[NDArray[np.int64]]:
-    """Cuts into passes of even size: a small one at the end would waste its kernels."""
+    """Fills one pass after the other: full ones are of one size, for which kernels are kept."""
     ends = np.cumsum(lengths[ordered])
     start, done = 0, 0
     while start < len(ordered):
-        left = int(ends[-1]) - done
-        goal = -(-left // -(-left // pass_tokens))
-        stop = max(start + 1, int(np.searchsorted(ends, done + goal, side="right")))
+        stop = max(start + 1, int(np.searchsorted(ends, done + pass_tokens, side="right")))
         yield ordered[start:stop]
         start, done = stop, int(ends[stop - 1])
 
