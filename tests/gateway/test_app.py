@@ -192,3 +192,16 @@ async def test_timeouts_are_bounded(gateway: Served, worker: ScriptedWorker) -> 
     assert 590 < budgets[0] <= 600
     assert 2.0 < budgets[1] <= 2.5
     assert 50 < budgets[2] <= 60
+
+
+async def test_a_body_that_does_not_come_ends_at_its_deadline(gateway: Served) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(gateway.url.split(":")[-1]))
+    head = (
+        f"POST {ENCODE} HTTP/1.1\r\nhost: x\r\nx-request-timeout: 0.2\r\ncontent-length: 15\r\n\r\n"
+    )
+    writer.write(head.encode() + b'{"items"')
+    status, body = await _answer(reader)
+    assert (status, await reader.read()) == (504, b"")
+    assert b"did not arrive" in body
+    writer.close()
+    await writer.wait_closed()

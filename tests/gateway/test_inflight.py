@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -277,3 +278,23 @@ async def test_many_at_once_are_all_answered_rightly(
         float(len(text)) for text in texts
     ]
     assert gateway.app.gateway.inflight.units == 0
+
+
+async def test_a_broker_that_lost_its_disk_gets_its_streams_again(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    server = BrokerServer(CommonSettings(store_dir=str(store)))
+    await server.start()
+    async with serving(server) as served:
+        await server.stop()
+        shutil.rmtree(store)
+        await server.start()
+        connection = await Connection.open(CommonSettings(broker_url=server.url), "test")
+        for _ in range(500):
+            found = await connection.api("STREAM.INFO.shoal-work", {}, dict[str, Any])
+            if "config" in found:
+                break
+            await asyncio.sleep(0.01)
+        assert found["config"]["name"] == "shoal-work"
+        assert served.app.gateway.missing() != []
+        await connection.close()
+    await server.stop()

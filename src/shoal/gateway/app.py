@@ -11,7 +11,14 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 
-from shoal.errors import MethodNotAllowed, ShoalError, Unavailable
+from shoal.errors import (
+    DeadlineExceeded,
+    MethodNotAllowed,
+    RequestCancelled,
+    ShoalError,
+    Unauthorized,
+    Unavailable,
+)
 from shoal.gateway.access import Access
 from shoal.gateway.envelope import Envelope, error_response, native
 from shoal.gateway.http import Header, Receive, Request, Response, Scope, Send
@@ -63,7 +70,7 @@ class App:
         try:
             self._gateway = await self._open()
         except ShoalError as error:
-            self.failure = error
+            self.failure = error  # whoever runs the server says it
             await send({"type": "lifespan.startup.failed", "message": ""})
             return
         self._router = Router(routes(self._gateway))
@@ -115,16 +122,24 @@ class App:
     def _error(self, error: ShoalError, route: Route | None, request: Request) -> Response:
         envelope: Envelope = native if route is None else route.envelope
         msgpack = envelope is native and request.wants_msgpack
-        response = error_response(error.info, envelope, msgpack=msgpack)
-        more: tuple[Header, ...] = ()
-        if isinstance(error, MethodNotAllowed) and route is not None:
-            more = ((b"allow", route.allow.encode()),)
-        if error.status == 401:
-            more = ((b"www-authenticate", b"Bearer"),)
-        if error.status == 413 and request.hopeless(self._settings.max_body_bytes):
-            more = ((b"connection", b"close"),)
+        if isinstance(error, RequestCancelled):
+            self.gateway.metrics.cancelled()
         self.gateway.metrics.error(error.code)
-        return response.with_headers(more) if more else response
+        response = error_response(error.info, envelope, msgpack=msgpack)
+        return response.with_headers(self._error_headers(error, route, request))
+
+    def _error_headers(
+        self, error: ShoalError, route: Route | None, request: Request
+    ) -> tuple[Header, ...]:
+        headers: list[Header] = []
+        if isinstance(error, MethodNotAllowed) and route is not None:
+            headers.append((b"allow", route.allow.encode()))
+        if isinstance(error, Unauthorized):
+            headers.append((b"www-authenticate", b"Bearer"))
+        too_slow = isinstance(error, DeadlineExceeded)
+        if not request.complete and (too_slow or request.hopeless(self._settings.max_body_bytes)):
+            headers.append((b"connection", b"close"))
+        return tuple(headers)
 
     # --- what is said of it ----------------------------------------------------------------------
 
@@ -145,6 +160,7 @@ class App:
         self.gateway.metrics.request(path, response.status, seconds)
         if route is not None and route.open:
             return
+        self._trace(path, request, response, seconds)
         _log.event(
             "request",
             id=request.id,
@@ -153,6 +169,18 @@ class App:
             status=response.status,
             items=request.items,
             ms=round(seconds * 1e3, 2),
+        )
+
+    def _trace(self, path: str, request: Request, response: Response, seconds: float) -> None:
+        if self._settings.otlp_endpoint is None:
+            return
+        now = time.time()
+        attributes: dict[str, str | int] = {
+            "http.route": path,
+            "http.response.status_code": response.status,
+        }
+        self.gateway.tracer.request(
+            path, request.trace, request.caller, now - seconds, now, attributes
         )
 
 

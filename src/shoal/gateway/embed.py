@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 from shoal.catalog.card import Card
 from shoal.errors import ErrorInfo
 from shoal.gateway.body import ItemLimits
-from shoal.gateway.http import Request
+from shoal.gateway.http import Request, asked_timeout_s
 from shoal.gateway.inflight import Job
 from shoal.gateway.options import task_of
 from shoal.gateway.replies import Answer, items_of
@@ -18,9 +20,9 @@ class Answers:
     """The answers to one request, unit by unit in the order of its items."""
 
     def __init__(self, answers: list[Answer]) -> None:
-        self.units = [list(items_of(answer)) for answer in answers]
-        self.tokens = sum(sum(answer.reply.tokens) for answer in answers)
-        self.slowest = max((answer.reply.timings for answer in answers), key=_whole_s)
+        self.units = [items_of(answer) for answer in answers]
+        self.tokens = sum([sum(answer.reply.tokens) for answer in answers])
+        self.slowest = max([answer.reply.timings for answer in answers], key=_whole_s)
 
     @property
     def all_failed(self) -> bool:
@@ -44,6 +46,14 @@ def item_limits(gateway: Gateway) -> ItemLimits:
     return ItemLimits(gateway.settings.max_items, gateway.settings.max_item_bytes)
 
 
+async def read_body(gateway: Gateway, request: Request) -> bytes:
+    """The request's body, within its deadline and the limit. Raises as `Request.body`."""
+    settings = gateway.settings
+    asked = request.text_header(b"x-request-timeout")
+    request.timeout_s = asked_timeout_s(asked, settings.timeout_s, settings.max_timeout_s)
+    return await request.body(settings.max_body_bytes, request.timeout_s)
+
+
 async def embed(
     gateway: Gateway,
     request: Request,
@@ -53,7 +63,6 @@ async def embed(
     items: list[bytes],
 ) -> Answers:
     """Queue the items and wait for their answers. Raises as `Inflight.ask` does."""
-    settings = gateway.settings
     request.model, request.items = card.name, len(items)
     job = Job(
         key=request.key,
@@ -62,7 +71,7 @@ async def embed(
         params=params,
         encoding=encoding,
         items=items,
-        timeout_s=request.timeout_s(settings.timeout_s, settings.max_timeout_s),
+        timeout_s=request.left_s(time.perf_counter()),
         trace=request.trace.traceparent,
     )
     answers = Answers(await gateway.inflight.ask(job, request.gone))

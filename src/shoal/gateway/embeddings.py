@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from shoal.errors import InvalidRequest, UnsupportedMediaType
 from shoal.gateway.body import KINDS, LIST, NUMBER, TEXT, BodyDecoder, checked_items
-from shoal.gateway.embed import Answers, embed, item_limits
+from shoal.gateway.embed import Answers, embed, item_limits, read_body
 from shoal.gateway.encode import body_encoding
 from shoal.gateway.envelope import error_response, openai
 from shoal.gateway.http import Request, Response
@@ -71,8 +71,7 @@ class EmbeddingsRoute:
         gateway = self._gateway
         if body_encoding(request) != "json":
             raise UnsupportedMediaType("this route takes application/json", param="Content-Type")
-        raw = await request.body(gateway.settings.max_body_bytes)
-        body: EmbeddingsBody = _decoder.decode(raw, "json")
+        body: EmbeddingsBody = _decoder.decode(await read_body(gateway, request), "json")
         card = gateway.catalog.card(body.model)
         options = EncodeOptions(dimensions=body.dimensions, truncate=body.truncate is not False)
         params = checked_params(options, card, prefix="")

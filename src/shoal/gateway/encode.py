@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from shoal.errors import UnsupportedMediaType
 from shoal.gateway.body import BodyDecoder, checked_items
-from shoal.gateway.embed import Answers, embed, item_limits
+from shoal.gateway.embed import Answers, embed, item_limits, read_body
 from shoal.gateway.envelope import error_response
 from shoal.gateway.http import JSON, MSGPACK, MSGPACK_TYPES, Request, Response, media_type
 from shoal.gateway.options import EncodeOptions, checked_params
@@ -61,7 +61,7 @@ class EncodeRoute:
         gateway = self._gateway
         card = gateway.catalog.card(model)
         encoding = body_encoding(request)
-        body = _decoder.decode(await request.body(gateway.settings.max_body_bytes), encoding)
+        body = _decoder.decode(await read_body(gateway, request), encoding)
         params = checked_params(body.params, card)
         items = checked_items(body.items, encoding, item_limits(gateway), "items")
         answers = await embed(gateway, request, card, params, encoding, items)

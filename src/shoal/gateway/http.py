@@ -12,7 +12,13 @@ from typing import Any
 
 import msgspec
 
-from shoal.errors import InvalidRequest, PayloadTooLarge, RequestCancelled, UnsupportedMediaType
+from shoal.errors import (
+    DeadlineExceeded,
+    InvalidRequest,
+    PayloadTooLarge,
+    RequestCancelled,
+    UnsupportedMediaType,
+)
 from shoal.telemetry.trace import Trace
 from shoal.wire.messages import Timings
 
@@ -31,17 +37,24 @@ MSGPACK_TYPES = frozenset({MSGPACK, b"application/x-msgpack", b"application/vnd.
 DRAIN_MOST = 4
 #: Pieces of a body are joined up to this size: a write (20 µs) costs more than the copy.
 JOIN_MOST_BYTES = 64 * 1024
+#: What is left of a deadline that passed while the body came in.
+LEAST_LEFT_S = 0.001
 
 
 class Request:
-    """One call. `id` is echoed to the caller; `key` is unique over all gateways.
+    """One call.
 
-    `trace` is this call's own span, `caller` the span it came from. `model`, `items` and `timings` are filled in by the route, for
-    logs and headers.
+    Attributes:
+        id: echoed to the caller; `key` is unique over all gateways.
+        complete: the body was read to the end.
+        timeout_s: counted from `started`.
+        trace: this call's own span; `caller` is the span it came from.
+        model, items, timings: filled in by the route, for logs and headers.
     """
 
     __slots__ = (
         "caller",
+        "complete",
         "headers",
         "id",
         "items",
@@ -51,6 +64,7 @@ class Request:
         "path",
         "receive",
         "started",
+        "timeout_s",
         "timings",
         "trace",
     )
@@ -64,7 +78,9 @@ class Request:
         self.id = self.key = ""
         self.model = ""
         self.items = 0
+        self.timeout_s = 0.0
         self.timings: Timings | None = None
+        self.complete = False
         self.caller: Trace | None = None
         self.trace: Trace
 
@@ -78,17 +94,22 @@ class Request:
         sent = media_type(self.headers.get(b"content-type", JSON)) in MSGPACK_TYPES
         return accepts_msgpack(self.headers.get(b"accept", b""), sent)
 
+    def left_s(self, now: float) -> float:
+        """Seconds until the deadline; a little, never none, once it has passed."""
+        return max(LEAST_LEFT_S, self.started + self.timeout_s - now)
+
     async def gone(self) -> None:
         """Return when the client has closed the connection; call after `body`."""
         while (await self.receive())["type"] != "http.disconnect":
             pass
 
-    async def body(self, limit_bytes: int) -> bytes:
+    async def body(self, limit_bytes: int, within_s: float) -> bytes:
         """The whole body.
 
         Raises:
             PayloadTooLarge: it is larger than `limit_bytes`; nothing more is read.
             UnsupportedMediaType: it is compressed.
+            DeadlineExceeded: it did not arrive `within_s`.
             RequestCancelled: the client closed the connection before the end.
         """
         coding = self.headers.get(b"content-encoding", b"identity")
@@ -99,29 +120,27 @@ class Request:
             )
         if self._declared_bytes() > limit_bytes:
             raise _too_large(limit_bytes)
-        message = await self.receive()
-        if not message.get("more_body") and message["type"] == "http.request":
-            return self._bounded(message["body"], limit_bytes)
-        return await self._collect(message, limit_bytes)
+        try:
+            async with asyncio.timeout(within_s):
+                return await self._collect(limit_bytes)
+        except TimeoutError:
+            raise DeadlineExceeded(f"the body did not arrive within {within_s:g} s") from None
 
-    async def _collect(self, message: Message, limit_bytes: int) -> bytes:
+    async def _collect(self, limit_bytes: int) -> bytes:
         chunks: list[bytes] = []
         size = 0
         while True:
+            message = await self.receive()
             if message["type"] == "http.disconnect":
                 raise RequestCancelled("the client closed the connection while sending")
-            chunks.append(message.get("body", b""))
-            size += len(chunks[-1])
+            chunk = message.get("body", b"")
+            size += len(chunk)
             if size > limit_bytes:
                 raise _too_large(limit_bytes)
             if not message.get("more_body"):
-                return b"".join(chunks)
-            message = await self.receive()
-
-    def _bounded(self, body: bytes, limit_bytes: int) -> bytes:
-        if len(body) > limit_bytes:
-            raise _too_large(limit_bytes)
-        return body
+                self.complete = True
+                return b"".join([*chunks, chunk]) if chunks else chunk
+            chunks.append(chunk)
 
     def _declared_bytes(self) -> int:
         declared = self.headers.get(b"content-length", b"0")
@@ -130,22 +149,6 @@ class Request:
     def hopeless(self, limit_bytes: int) -> bool:
         """Whether the rest of a refused body is too large to read on for the connection's sake."""
         return self._declared_bytes() > DRAIN_MOST * limit_bytes
-
-    def timeout_s(self, default_s: float, most_s: float) -> float:
-        """What `X-Request-Timeout` asks for, at most `most_s`. Raises `InvalidRequest`."""
-        text = self.text_header(b"x-request-timeout")
-        if not text:
-            return default_s
-        try:
-            asked_s = float(text)
-        except ValueError:
-            asked_s = 0.0
-        if not 0 < asked_s < float("inf"):
-            raise InvalidRequest(
-                f"X-Request-Timeout must be seconds, a number above 0; got '{text[:40]}'",
-                param="X-Request-Timeout",
-            )
-        return min(asked_s, most_s)
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -166,21 +169,24 @@ class Response(msgspec.Struct, frozen=True):
         size = sum(map(len, pieces))
         if size <= JOIN_MOST_BYTES:
             pieces = [b"".join(pieces)]
-        headers = [
-            (b"content-type", self.content_type),
-            (b"content-length", b"%d" % size),
-            *self.headers,
-            *more,
-        ]
+        headers = [*self._entity(size), *self.headers, *more]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         for piece in pieces[:-1]:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
             await asyncio.sleep(0)
         await send({"type": "http.response.body", "body": pieces[-1]})
 
+    def _entity(self, size: int) -> list[Header]:
+        # RFC 9110, 8.6: a 204 has no Content-Length.
+        if self.status == 204:
+            return []
+        return [(b"content-type", self.content_type), (b"content-length", b"%d" % size)]
+
 
 def media_type(header: bytes) -> bytes:
     """The type of a `Content-Type`, without its parameters."""
+    if header == JSON:
+        return JSON
     return header.partition(b";")[0].strip().lower()
 
 
@@ -192,6 +198,22 @@ def accepts_msgpack(accept: bytes, sent_msgpack: bool) -> bool:
     if types & MSGPACK_TYPES:
         return True
     return sent_msgpack and JSON not in types and b"*/*" in types
+
+
+def asked_timeout_s(header: str, default_s: float, most_s: float) -> float:
+    """What an `X-Request-Timeout` asks for, at most `most_s`. Raises `InvalidRequest`."""
+    if not header:
+        return default_s
+    try:
+        asked_s = float(header)
+    except ValueError:
+        asked_s = 0.0
+    if not 0 < asked_s < float("inf"):
+        raise InvalidRequest(
+            f"X-Request-Timeout must be seconds, a number above 0; got '{header[:40]}'",
+            param="X-Request-Timeout",
+        )
+    return min(asked_s, most_s)
 
 
 def _too_large(limit_bytes: int) -> PayloadTooLarge:

@@ -58,8 +58,11 @@ def located(error: ErrorInfo, where: str) -> ErrorInfo:
 async def json_list(
     parts: Iterable[list[dict[str, Any]]], before: dict[str, Any], key: str, after: dict[str, Any]
 ) -> list[bytes]:
-    """``{**before, key: [items of all parts], **after}``, a piece for each part."""
-    pieces = [b"%b,%b:[" % (json_bytes(before)[:-1], json_bytes(key))]
+    """``{**before, key: [items of all parts], **after}``, a piece for each part.
+
+    `before` and `after` must not be empty.
+    """
+    pieces = [b'%b,"%b":[' % (json_bytes(before)[:-1], key.encode())]
     for part in parts:
         if len(pieces) > 1:
             await asyncio.sleep(0)

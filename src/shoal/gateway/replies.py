@@ -6,7 +6,6 @@ an answer belongs to which item. It must not know HTTP or which request a unit i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -98,31 +97,31 @@ class ItemAnswer(msgspec.Struct, frozen=True):
     error: ErrorInfo | None = None
 
 
-def items_of(answer: Answer) -> Iterator[ItemAnswer]:
+def items_of(answer: Answer) -> list[ItemAnswer]:
     """The items of a unit, in order. Raises `ProtocolError` if the reply does not add up."""
     span, reply = answer.span, answer.reply
     if reply.error is not None:
-        for position in range(span.start, span.end):
-            yield ItemAnswer(position, error=reply.error)
-        return
+        return [ItemAnswer(n, error=reply.error) for n in range(span.start, span.end)]
     outputs = {head: from_wire(array) for head, array in reply.outputs.items()}
     _check(span, reply, outputs)
+    items: list[ItemAnswer] = []
     truncated = set(reply.truncated)
-    row = 0
-    for offset in range(span.items):
+    failed = 0
+    for offset, tokens in enumerate(reply.tokens):
         position = span.start + offset
-        error = reply.errors.get(offset)
-        if error is not None:
-            yield ItemAnswer(position, error=error)
+        if offset in reply.errors:
+            items.append(ItemAnswer(position, error=reply.errors[offset]))
+            failed += 1
             continue
-        vectors = {head: array[row] for head, array in outputs.items()}
-        yield ItemAnswer(position, reply.tokens[offset], offset in truncated, vectors)
-        row += 1
+        vectors = {head: array[offset - failed] for head, array in outputs.items()}
+        items.append(ItemAnswer(position, tokens, offset in truncated, vectors))
+    return items
 
 
 def _check(span: Span, reply: Reply, outputs: dict[str, NDArray[Any]]) -> None:
     rows = span.items - len(reply.errors)
-    if len(reply.tokens) != span.items or any(len(array) != rows for array in outputs.values()):
+    short = [head for head, array in outputs.items() if len(array) != rows]
+    if short or len(reply.tokens) != span.items or (rows and not outputs):
         raise ProtocolError(
             f"worker {reply.worker} answered unit {reply.unit} of {span.items} items with "
             f"{len(reply.tokens)} counts, {len(reply.errors)} errors and outputs of "

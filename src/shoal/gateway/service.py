@@ -12,7 +12,7 @@ import secrets
 from shoal.broker.connection import Connection
 from shoal.broker.streams import ensure_streams
 from shoal.catalog.resolve import Catalog
-from shoal.errors import ProtocolError, Unavailable
+from shoal.errors import BrokerError, ProtocolError, Unavailable
 from shoal.gateway.fleet import Fleet
 from shoal.gateway.inflight import Inflight
 from shoal.settings import GatewaySettings
@@ -24,6 +24,8 @@ from shoal.wire.messages import GatewayPulse, WorkerPulse, decode_queue, encode
 #: Seconds between pulses while work waits, and while none does.
 BUSY_PULSE_S = 0.25
 IDLE_PULSE_S = 1.0
+#: JetStream needs a moment after a restart.
+STREAMS_AGAIN_S = 0.5
 
 _log = log.get(__name__)
 
@@ -45,7 +47,7 @@ class Gateway:
         self._measured: set[str] = set()
         self._connection = connection
         self._pulse_now = asyncio.Event()
-        self._pulses: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     @classmethod
     async def open(cls, settings: GatewaySettings, catalog: Catalog) -> Gateway:
@@ -55,30 +57,34 @@ class Gateway:
             ConfigError, BrokerError, Unavailable: as `Connection.open` and `ensure_streams`.
         """
         id_ = f"g{secrets.token_hex(6)}"
-        connection = await Connection.open(settings, f"gateway-{id_}")
+        back = asyncio.Event()
+        connection = await Connection.open(settings, f"gateway-{id_}", on_reconnected=back.set)
         try:
             await ensure_streams(connection)
         except BaseException:
             await connection.close()
             raise
         self = cls(id_, settings, catalog, connection)
-        self._listen()
+        self._listen(back)
         await connection.flush()
         return self
 
-    def _listen(self) -> None:
+    def _listen(self, back: asyncio.Event) -> None:
         connection = self._connection
         connection.subscribe(subjects.reply_subject(self.id), self.inflight.on_reply)
         connection.subscribe(f"{subjects.WORKER_PULSES}.*", self._on_worker_pulse)
         self.inflight.announce = self._pulse_now.set
-        self._pulses = asyncio.get_running_loop().create_task(self._pulse_for_ever())
+        loop = asyncio.get_running_loop()
+        self._tasks = [
+            loop.create_task(self._pulse_for_ever()),
+            loop.create_task(self._keep_streams(back)),
+        ]
 
     async def close(self) -> None:
         """Stop pulsing and leave the broker."""
-        if self._pulses is not None:
-            self._pulses.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._pulses
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._connection.close()
         await asyncio.to_thread(self.tracer.close)
 
@@ -94,6 +100,18 @@ class Gateway:
         elif not self.fleet.ready:
             why.append("no worker says that it is ready")
         return why
+
+    async def _keep_streams(self, back: asyncio.Event) -> None:
+        """Make the streams again after each reconnect: the broker may have lost its disk."""
+        while True:
+            await back.wait()
+            back.clear()
+            try:
+                await ensure_streams(self._connection)
+            except (BrokerError, Unavailable) as error:
+                _log.event("streams_not_ensured", level="warning", error=error)
+                await asyncio.sleep(STREAMS_AGAIN_S)
+                back.set()
 
     # --- pulses -----------------------------------------------------------------------------------
 
