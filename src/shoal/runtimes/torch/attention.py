@@ -10,20 +10,39 @@ a mask 20.0, by up to 50 % 23.5, all padded 96.7; products and softmax by hand 1
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from shoal.runtimes.torch.packed import Group, Packed
 
+_HALF = (torch.float16, torch.bfloat16)
+
 
 def attend(qkv: Tensor, packed: Packed, heads: int) -> Tensor:
     """Every item attends to itself alone: qkv [computed, 3 * hidden] -> [computed, hidden]."""
     rows, width = qkv.shape
     split = qkv.view(rows, 3, heads, width // 3 // heads)
-    if qkv.is_cuda and qkv.dtype != torch.float32:
-        return _varlen(split, packed)
-    return _by_group(split, packed)
+    kernel = _varlen_kernel(qkv.device) if qkv.is_cuda and qkv.dtype in _HALF else None
+    # The kernel wants heads of a multiple of 8, up to 256.
+    if kernel is None or split.shape[3] % 8 or split.shape[3] > 256:
+        return _by_group(split, packed)
+    return _varlen(kernel, split, packed)
+
+
+@cache
+def _varlen_kernel(device: torch.device) -> Callable[..., Any] | None:
+    """Flash attention over packed rows, where torch (2.10 and later) and the GPU have it."""
+    try:
+        from torch.nn.attention.varlen import varlen_attn
+    except ImportError:
+        return None
+    major, _ = torch.cuda.get_device_capability(device)
+    return varlen_attn if major >= 8 else None
 
 
 def _by_group(qkv: Tensor, packed: Packed) -> Tensor:
@@ -41,13 +60,9 @@ def _dense(qkv: Tensor, group: Group) -> Tensor:
     return attended.transpose(1, 2).reshape(group.items * group.length, heads * width)
 
 
-def _varlen(qkv: Tensor, packed: Packed) -> Tensor:
-    from torch.nn.attention.varlen import varlen_attn
-
+def _varlen(kernel: Callable[..., Any], qkv: Tensor, packed: Packed) -> Tensor:
     rows, _, heads, width = qkv.shape
     query, key, value = qkv.unbind(1)
-    out = varlen_attn(
-        query, key, value, packed.offsets, packed.offsets, packed.longest, packed.longest
-    )
-    assert isinstance(out, Tensor)  # a pair only where the softmax statistics are asked for
-    return out.reshape(rows, heads * width)
+    longest = packed.longest
+    attended: Tensor = kernel(query, key, value, packed.offsets, packed.offsets, longest, longest)
+    return attended.reshape(rows, heads * width)
