@@ -13,6 +13,8 @@ from shoal.cli.checks import Finding
 from shoal.errors import ShoalError
 from shoal.settings import CommonSettings
 
+#: A broker in reach answers in milliseconds.
+ANSWER_S = 2.0
 _VERSION_S = 10
 
 
@@ -40,7 +42,7 @@ async def starts(settings: CommonSettings) -> Finding:
 async def reachable(settings: CommonSettings) -> Finding:
     """That the external broker takes us and has JetStream on."""
     try:
-        connection = await Connection.open(settings, "shoal-doctor")
+        connection = await Connection.open(settings, "shoal-doctor", wait_s=ANSWER_S)
     except ShoalError as error:
         return Finding("broker", "fail", error.message, "see --broker-url, -token and -credentials")
     try:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from shoal.cli.snapshot import Snapshot, Worker
 
+#: A broker in reach answers in milliseconds.
+CONNECT_S = 2.0
+
 
 @takes(CommonSettings)
 def status(
@@ -43,7 +46,7 @@ async def _take(settings: CommonSettings) -> Snapshot:
 
     url = settings.broker_url or _local_broker()
     settings = msgspec.structs.replace(settings, broker_url=url)
-    connection = await Connection.open(settings, "shoal-status")
+    connection = await Connection.open(settings, "shoal-status", wait_s=CONNECT_S)
     try:
         return await take(connection, url)
     finally:
@@ -72,7 +75,7 @@ def _workers_table(snapshot: Snapshot) -> Table:
     from rich.table import Table
 
     table = Table("worker", "pool", "lanes", "state", "units held", "model", "model's state")
-    table.title = f"{len(snapshot.workers)} workers"
+    table.title = f"Workers: {len(snapshot.workers)}"
     for worker in snapshot.workers:
         about = [worker.id, worker.pool, ", ".join(worker.lanes), _state(worker)]
         first = [*about, str(worker.units_held)]
@@ -104,7 +107,7 @@ def _gateways_table(snapshot: Snapshot) -> Table:
     from rich.table import Table
 
     table = Table("gateway", "pool", "seconds of work outstanding")
-    table.title = f"{len(snapshot.gateways)} gateways"
+    table.title = f"Gateways: {len(snapshot.gateways)}"
     for gateway in snapshot.gateways:
         waiting = ", ".join(
             f"{model} {s:.2f}" for model, s in sorted(gateway.outstanding_s.items())

@@ -1,0 +1,44 @@
+from pathlib import Path
+
+import pytest
+
+from shoal.catalog.resolve import Catalog
+from shoal.cli.prepare import Prepared, prepare
+from shoal.errors import CardError, SourceError, UnknownModel
+from shoal.settings import WorkerSettings
+from tests.catalog.made import sentence_files, write
+
+
+def offline(tmp_path: Path, *models: str, catalog: tuple[str, ...] = ()) -> WorkerSettings:
+    cache = str(tmp_path / "cache")
+    return WorkerSettings(models=list(models), offline=True, cache_dir=cache, catalog=list(catalog))
+
+
+def test_a_folder_gets_a_card_that_other_processes_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = write(tmp_path / "my-model", sentence_files())
+    prepared = prepare(offline(tmp_path, str(model)), tmp_path / "cards")
+    assert prepared.names == ["my-model"]
+    card = Catalog.load(prepared.cards).card("my-model")
+    assert card.source.dir == str(model)
+    told = capsys.readouterr().err
+    assert "has no card" in told
+    assert "family: bert" in told
+
+
+def test_a_name_of_the_catalog_needs_no_card(tmp_path: Path) -> None:
+    model = write(tmp_path / "my-model", sentence_files())
+    first = prepare(offline(tmp_path, str(model)), tmp_path / "cards")
+    again = offline(tmp_path, "my-model", catalog=tuple(first.cards))
+    assert prepare(again, tmp_path / "cards") == Prepared(["my-model"], [])
+
+
+@pytest.mark.parametrize(
+    ("model", "error"),
+    [("nowhere", UnknownModel), ("./nowhere", CardError), ("all-MiniLM-L6-v2", SourceError)],
+)
+def test_what_cannot_be_had(tmp_path: Path, model: str, error: type[Exception]) -> None:
+    with pytest.raises(error, match=r"nowhere|offline"):
+        prepare(offline(tmp_path, model), tmp_path / "cards")
+    assert not (tmp_path / "cards").exists()
