@@ -204,7 +204,7 @@ class Loop:
         try:
             self._queue.pull(pull.pull, pull.klass, pull.model, pull.count, expires_s)
         except Unavailable:
-            self.emit(ev.PullEnded(pull.pull))
+            self.emit(ev.PullEnded(pull.pull, refused=True))
 
     def _forget(self, unit: str) -> Stash:
         stash = self.units.pop(unit)

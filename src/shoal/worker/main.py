@@ -148,6 +148,11 @@ class Worker:
         )
         loop.emit(ev.Ticked())
 
+    @property
+    def health_url(self) -> str:
+        """Base URL of /healthz, /readyz and /metrics."""
+        return self._health.url
+
     def _cancelled(self, data: bytes, reply: str, status: str | None, subject: str) -> None:
         message = _decoded(data)
         if isinstance(message, Cancel):
@@ -166,6 +171,8 @@ class Worker:
 
     async def close(self) -> None:
         """End everything; units still held go to other workers after `ack_wait_s`."""
+        if self._queue is not None:
+            self._loop.emit(ev.DrainBegan())
         for task in self._tasks:
             task.cancel()
         for close in self._closers:
