@@ -132,36 +132,37 @@ class Admission:
     # --- taking a request in ------------------------------------------------------------------
 
     def _arrived(self, event: Arrived) -> list[Instruction]:
-        refusal = self._refusal(event)
+        request = _Request(event)
+        cost_s = sum(request.seconds.values())
+        refusal = self._refusal(event.model, event.rate, cost_s)
         if refusal is not None:
             return [Fail(event.request, refusal)]
-        request = _Request(event)
         backlog = self._backlogs.get(event.model)
         first = backlog is None
         if backlog is None:
             backlog = self._backlogs[event.model] = _Backlog(event.rate)
         backlog.rate = event.rate
-        backlog.seconds += sum(request.seconds.values())
+        backlog.seconds += cost_s
         backlog.requests[request.id] = request
         self._requests[request.id] = request
         self._request_of.update(dict.fromkeys(request.seconds, request))
         released = self._release(request, backlog)
         return [*released, Announce(event.model)] if first else released
 
-    def _refusal(self, event: Arrived) -> ShoalError | None:
-        if event.rate.failed is not None:
-            return _load_failed(event.model, event.rate.failed)
-        backlog = self._backlogs.get(event.model)
+    def _refusal(self, model: str, rate: Rate, cost_s: float) -> ShoalError | None:
+        if rate.failed is not None:
+            return _load_failed(model, rate.failed)
+        backlog = self._backlogs.get(model)
         if backlog is None:
             return None
-        lanes = max(1, event.rate.lanes)
-        own_s = sum(event.rate.seconds(unit.bytes, unit.items) for unit in event.units) / lanes
+        lanes = max(1, rate.lanes)
         ahead_s = backlog.seconds / lanes
-        excess_s = ahead_s + min(own_s, LARGE_SHARE * self._max_queue_s) - self._max_queue_s
+        own_s = min(cost_s / lanes, LARGE_SHARE * self._max_queue_s)
+        excess_s = ahead_s + own_s - self._max_queue_s
         if excess_s <= 0:
             return None
         return Overloaded(
-            f"about {ahead_s:.1f} s of work per device wait for '{event.model}'; "
+            f"about {ahead_s:.1f} s of work per device wait for '{model}'; "
             f"the limit is {self._max_queue_s:g} s: try again later",
             retry_after_s=excess_s,
         )

@@ -51,13 +51,12 @@ class Access:
             (b"vary", b"Origin"),
         ]
 
-    def preflight(self, request: Request, allow: str) -> Response | None:
-        """The answer to a CORS preflight; None if `request` is none.
+    def is_preflight(self, request: Request) -> bool:
+        """Whether this is a CORS preflight: https://fetch.spec.whatwg.org/#cors-preflight-fetch."""
+        return request.method == "OPTIONS" and b"access-control-request-method" in request.headers
 
-        https://fetch.spec.whatwg.org/#cors-preflight-fetch
-        """
-        if request.method != "OPTIONS" or b"access-control-request-method" not in request.headers:
-            return None
+    def preflight(self, request: Request, allow: str) -> Response:
+        """The answer to a preflight of a route that takes the methods in `allow`."""
         asked = request.headers.get(b"access-control-request-headers", b"*")
         headers = (
             (b"access-control-allow-methods", allow.encode()),

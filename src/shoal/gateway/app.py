@@ -109,9 +109,8 @@ class App:
         request.trace = begin(request.caller)
 
     async def _respond(self, route: Route, rest: str, request: Request) -> Response:
-        preflight = self._access.preflight(request, route.allow)
-        if preflight is not None:
-            return preflight
+        if self._access.is_preflight(request):
+            return self._access.preflight(request, route.allow)
         if not route.open:
             self._access.check_key(request)
         handler = route.handler(request.method)
@@ -161,8 +160,10 @@ class App:
         if route is not None and route.open:
             return
         self._trace(path, request, response, seconds)
+        # A line costs 40 µs, a quarter of a request: successes are told by metrics and traces too.
         _log.event(
             "request",
+            level="debug" if response.status < 400 else "info",
             id=request.id,
             route=path,
             model=request.model,
