@@ -109,7 +109,8 @@ def test_a_model_that_nobody_has_yet_has_the_window_of_one_lane() -> None:
 
 def test_too_much_queued_is_refused_as_a_whole_with_a_time() -> None:
     admission = machine(max_queue_s=10)
-    admission.handle(arrived("a", units=9), 0)
+    for number in range(9):
+        admission.handle(arrived(f"a{number}"), 0)
     error = failure(admission.handle(arrived("b", units=3), 0))
     assert isinstance(error, Overloaded)
     assert error.retry_after_s == 2.0
@@ -132,6 +133,17 @@ def test_other_models_are_not_refused() -> None:
 
 def test_an_idle_system_takes_any_request() -> None:
     assert machine(max_queue_s=10).handle(arrived("a", units=1000), 0)[0] == Publish("a.0")
+
+
+def test_a_small_request_is_taken_beside_a_large_one() -> None:
+    """It takes turns with it, so it waits for its window on the queue and not for the whole."""
+    admission = machine(max_queue_s=10)
+    admission.handle(arrived("large", units=100), 0)
+    assert admission.handle(arrived("small"), 0) == [Publish("small.0")]
+    for number in range(100):
+        admission.handle(arrived(f"s{number}"), 0)
+    (refused,) = admission.handle(arrived("late"), 0)
+    assert isinstance(refused, Fail)
 
 
 def test_a_large_request_finds_a_place_on_a_system_that_is_half_full() -> None:

@@ -134,15 +134,16 @@ async def test_too_much_queued_is_429_before_any_work(
         card = served.app.gateway.catalog.card(MODEL)
         await until(lambda: rate(card).seconds_per_item == 1.0)
         held = Held(worker)
-        waiting = asyncio.create_task(served.encode(["a"] * 4))
-        await until(lambda: held.units)
+        waiting = [asyncio.create_task(served.encode(["a"])) for _ in range(4)]
+        await until(lambda: len(held.units) == 4)
         refused = await served.encode(["a"] * 3)
         assert refused.status_code == 429
         assert refused.json()["error"]["code"] == "overloaded"
         assert refused.headers["retry-after"] == "2"
-        assert len(worker.units) == 1
-        held.send(0)
-        assert (await waiting).status_code == 200
+        assert len(worker.units) == 4
+        for number in range(4):
+            held.send(number)
+        assert [(await answer).status_code for answer in waiting] == [200] * 4
 
 
 async def test_a_model_that_cannot_be_loaded_is_502_with_the_reason(

@@ -3,17 +3,31 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shoal.core.admission_events import Rate
 from shoal.gateway.units import REPLY_BYTES, Span, UnitLimits, bounded_by_reply, cut
 from shoal.values import EncodeParams
 
+#: One byte takes a millisecond.
+RATE = Rate(seconds_per_byte=1e-3, seconds_per_item=0.0)
+
 
 def test_units_are_bounded_by_items_and_bytes() -> None:
-    assert cut([b"abc"] * 5, UnitLimits(2, 100)) == [Span(0, 2, 6), Span(2, 4, 6), Span(4, 5, 3)]
-    assert cut([b"abc"] * 3, UnitLimits(64, 7)) == [Span(0, 2, 6), Span(2, 3, 3)]
+    assert cut([b"abc"] * 5, UnitLimits(2, 100), RATE) == [
+        Span(0, 2, 6),
+        Span(2, 4, 6),
+        Span(4, 5, 3),
+    ]
+    assert cut([b"abc"] * 3, UnitLimits(64, 7), RATE) == [Span(0, 2, 6), Span(2, 3, 3)]
+
+
+def test_units_are_bounded_by_predicted_seconds() -> None:
+    limits = UnitLimits(64, 1 << 16, seconds=0.1)
+    assert [s.items for s in cut([b"x" * 30] * 7, limits, RATE)] == [3, 3, 1]
+    assert [s.items for s in cut([b"x" * 500, b"y"], limits, RATE)] == [1, 1]
 
 
 def test_an_item_over_the_limit_is_a_unit_of_its_own() -> None:
-    assert cut([b"a", b"b" * 50, b"c"], UnitLimits(64, 10)) == [
+    assert cut([b"a", b"b" * 50, b"c"], UnitLimits(64, 10), RATE) == [
         Span(0, 1, 1),
         Span(1, 2, 50),
         Span(2, 3, 1),
@@ -31,7 +45,7 @@ def test_wide_vectors_make_small_units() -> None:
 
 @given(st.lists(st.binary(max_size=40), min_size=1), st.integers(1, 9), st.integers(1, 90))
 def test_every_item_is_in_one_unit(items: list[bytes], most: int, most_bytes: int) -> None:
-    spans = cut(items, UnitLimits(most, most_bytes))
+    spans = cut(items, UnitLimits(most, most_bytes), RATE)
     assert [n for span in spans for n in range(span.start, span.end)] == list(range(len(items)))
     for span in spans:
         assert span.bytes == sum(map(len, items[span.start : span.end]))

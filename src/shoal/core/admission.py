@@ -61,14 +61,24 @@ class _Request:
 
 
 class _Backlog:
-    """What waits for one model. It lives while any request does."""
+    """What waits for one model, in all and on the queue. It lives while any request does."""
 
-    __slots__ = ("rate", "requests", "seconds")
+    __slots__ = ("queued_s", "rate", "requests", "seconds")
 
     def __init__(self, rate: Rate) -> None:
         self.rate = rate
         self.requests: dict[str, _Request] = {}
         self.seconds = 0.0
+        self.queued_s = 0.0
+
+    def ahead_s(self, cost_s: float) -> float:
+        """Predicted seconds that are served before a new request of this cost has its answer.
+
+        What is on the queue comes first. After that requests take turns, so that each of the
+        others gets at most about as much as the new one: a small request does not wait for the
+        whole of a large one.
+        """
+        return min(self.seconds, self.queued_s + len(self.requests) * cost_s)
 
 
 class Admission:
@@ -156,13 +166,13 @@ class Admission:
         if backlog is None:
             return None
         lanes = max(1, rate.lanes)
-        ahead_s = backlog.seconds / lanes
+        ahead_s = backlog.ahead_s(cost_s) / lanes
         own_s = min(cost_s / lanes, LARGE_SHARE * self._max_queue_s)
         excess_s = ahead_s + own_s - self._max_queue_s
         if excess_s <= 0:
             return None
         return Overloaded(
-            f"about {ahead_s:.1f} s of work per device wait for '{model}'; "
+            f"about {ahead_s:.1f} s of work per device come before this request for '{model}'; "
             f"the limit is {self._max_queue_s:g} s: try again later",
             retry_after_s=excess_s,
         )
@@ -173,6 +183,7 @@ class Admission:
         while request.waiting and len(request.queued) < window:
             unit = request.waiting.popleft()
             request.queued.add(unit)
+            backlog.queued_s += request.seconds[unit]
             released.append(Publish(unit))
         return released
 
@@ -186,7 +197,9 @@ class Admission:
         self._unsent.pop(event.unit, None)
         self._settle(event.unit, now)
         backlog = self._backlogs[request.model]
-        backlog.seconds -= request.seconds.pop(event.unit)
+        seconds = request.seconds.pop(event.unit)
+        backlog.seconds -= seconds
+        backlog.queued_s -= seconds
         request.queued.discard(event.unit)
         if not request.seconds:
             self._forget(request)
@@ -222,6 +235,7 @@ class Admission:
             del self._request_of[unit]
             self._unsent.pop(unit, None)
             if unit in request.queued:
+                backlog.queued_s -= seconds
                 self._settle(unit, now)
         self._forget(request)
         return [Cancel(request.id)] if on_queue else []

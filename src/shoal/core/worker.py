@@ -77,8 +77,8 @@ class WorkerCore:
             self._residency.next_wake(),
             self._pulls.next_wake(now),
         ]
-        for lane in self.lanes.values():
-            times.append(lane.next_wake(now, (self._config.pull_margin_s, self._config.margin_s)))
+        margins_s = (self._config.pull_margin_s, self._config.margin_s)
+        times += [lane.next_wake(now, margins_s) for lane in self.lanes.values()]
         return min((t for t in times if t is not None), default=None)
 
     def pinned_failed(self) -> list[str]:

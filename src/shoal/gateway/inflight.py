@@ -152,8 +152,10 @@ class Inflight:
 
     def _open(self, job: Job) -> _Call:
         settings = self._settings
-        limits = UnitLimits(settings.unit_items, settings.unit_bytes)
-        spans = cut(job.items, bounded_by_reply(limits, job.params, job.dim))
+        batch_s = job.card.profile("default").max_batch_seconds
+        limits = UnitLimits(settings.unit_items, settings.unit_bytes, batch_s)
+        limits = bounded_by_reply(limits, job.params, job.dim)
+        spans = cut(job.items, limits, self._fleet.rate(job.card))
         units = {f"{job.key}.{number}": span for number, span in enumerate(spans)}
         call = _Call(job, units, asyncio.get_running_loop().time() + job.timeout_s)
         self._calls[job.key] = call

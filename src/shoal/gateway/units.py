@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from shoal.core.admission_events import Rate
 from shoal.values import EncodeParams
 
 #: A unit's answer stays below this, so that it is one message under the broker's usual 1 MB.
@@ -31,26 +32,40 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class UnitLimits(msgspec.Struct, frozen=True):
+    """Most items, bytes and predicted seconds of one unit.
+
+    `seconds` keeps a unit to about one batch, so that a small request that comes behind a large
+    one waits for a batch or two, and several workers share the large one.
+    """
+
     items: int
     bytes: int
+    seconds: float = float("inf")
 
 
 def bounded_by_reply(limits: UnitLimits, params: EncodeParams, dim: int) -> UnitLimits:
     """`limits`, with fewer items where their vectors would make the answer too large."""
     width = params.dimensions or dim
     item_bytes = width * _DTYPE_BYTES[params.dtype] + ITEM_OVERHEAD_BYTES
-    return UnitLimits(max(1, min(limits.items, REPLY_BYTES // item_bytes)), limits.bytes)
+    items = max(1, min(limits.items, REPLY_BYTES // item_bytes))
+    return UnitLimits(items, limits.bytes, limits.seconds)
 
 
-def cut(items: Sequence[bytes], limits: UnitLimits) -> list[Span]:
-    """Spans that cover `items` in order; an item above `limits.bytes` is a unit of its own."""
+def cut(items: Sequence[bytes], limits: UnitLimits, rate: Rate) -> list[Span]:
+    """Spans that cover `items` in order; an item above a limit is a unit of its own."""
     spans: list[Span] = []
-    start, size = 0, 0
+    start, size, seconds = 0, 0, 0.0
     for position, item in enumerate(items):
-        full = position - start == limits.items or size + len(item) > limits.bytes
+        item_s = rate.seconds(len(item), 1)
+        full = (
+            position - start == limits.items
+            or size + len(item) > limits.bytes
+            or seconds + item_s > limits.seconds
+        )
         if full and position > start:
             spans.append(Span(start, position, size))
-            start, size = position, 0
+            start, size, seconds = position, 0, 0.0
         size += len(item)
+        seconds += item_s
     spans.append(Span(start, len(items), size))
     return spans

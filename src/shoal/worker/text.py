@@ -63,10 +63,7 @@ class TextPreparer:
         out: list[Prepared | ShoalError] = []
         for item in items:
             try:
-                if isinstance(item, list):
-                    ids = self._content(item, params)
-                else:
-                    ids = next(encoded).ids
+                ids = next(encoded).ids if isinstance(item, str) else self._content(item, params)
                 out.append(self._fit(ids, params.truncate))
             except ShoalError as error:
                 out.append(error)
