@@ -18,6 +18,7 @@ import uvicorn
 from shoal.catalog.resolve import Catalog
 from shoal.errors import ConfigError
 from shoal.gateway.app import App
+from shoal.gateway.onewrite import OneWriteProtocol
 from shoal.gateway.service import Gateway
 from shoal.settings import GatewaySettings
 from shoal.telemetry import log
@@ -102,7 +103,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http="httptools",
+                http=OneWriteProtocol,
                 loop="uvloop",
                 ws="none",
                 lifespan="on",
