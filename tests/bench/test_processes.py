@@ -1,0 +1,52 @@
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from shoal.bench.processes import cpu_s, descendants, paused
+
+BUSY = "while True: pass"
+
+
+@contextmanager
+def busy() -> Iterator[int]:
+    process = subprocess.Popen([sys.executable, "-c", BUSY])
+    try:
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def until_busy(pid: int) -> None:
+    began = cpu_s([pid])
+    until(lambda: cpu_s([pid]) > began + 0.02)
+
+
+def state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_processor_time_grows_with_work_and_children_are_found() -> None:
+    with busy() as pid:
+        until_busy(pid)
+        assert pid in descendants(os.getpid())
+    assert pid not in descendants(os.getpid())
+    assert cpu_s([pid]) == 0.0  # gone
+
+
+def test_paused_processes_go_on_afterwards() -> None:
+    with busy() as pid:
+        with paused([pid]):
+            until(lambda: state(pid) == "T")
+        until_busy(pid)
