@@ -265,6 +265,69 @@ def test_a_model_that_fails_to_load_fails_its_units_and_cools_down() -> None:
     assert core.handle(ev.DemandSeen("g", {"n": 0.5}), 62.0) == [ev.Load("cpu", "n")]
 
 
+def test_a_model_that_failed_may_be_asked_for_again_after_its_cooldown() -> None:
+    core = worker(pinned=[], cooldown_s=60.0)
+    core.handle(ev.DemandSeen("g", {"n": 0.5}), 0.0)
+    core.handle(ev.RuntimeStarted("cpu", "fake"), 0.0)
+    core.handle(ev.LoadFailed("cpu", "n", "no such file"), 1.0)
+    assert core.next_wake(1.0) == 61.0
+    assert core.handle(ev.Ticked(), 61.0) == []
+    assert (core.models["n"].state, core.models["n"].reason) == ("absent", None)
+
+
+def test_a_pinned_model_that_failed_is_loaded_again_after_its_cooldown() -> None:
+    core = worker(cooldown_s=60.0)
+    core.handle(ev.Ticked(), 0.0)
+    core.handle(ev.RuntimeStarted("cpu", "fake"), 0.0)
+    core.handle(ev.LoadFailed("cpu", "m", "no such file"), 1.0)
+    assert core.pinned_failed() == ["m"]
+    assert core.handle(ev.Ticked(), 61.0) == [ev.Load("cpu", "m")]
+    assert core.models["m"].state == "loading"
+
+
+def test_a_model_whose_loading_kills_the_runtime_fails_and_leaves_the_others_alone() -> None:
+    core = ready()
+    core.handle(ev.DemandSeen("g", {"n": 0.5}), 1.0)
+    core.handle(ev.Arrived(head(model="n"), 7, 0), 1.0)
+    now, out = 1.0, []
+    for _ in range(3):
+        assert core.lanes["cpu"].loading == "n"
+        now += 20.0
+        out = core.handle(ev.RuntimeDied("cpu", "fake", "exit status -9"), now)
+        now += 20.0
+        core.handle(ev.Ticked(), now)
+        core.handle(ev.RuntimeStarted("cpu", "fake"), now)
+        core.handle(ev.Loaded("cpu", "m", 1, 0.1), now)
+    (fail,) = [i for i in out if isinstance(i, ev.Fail)]
+    assert fail.error.code == "model_load_failed"
+    assert "exit status -9" in fail.error.message
+    assert core.models["n"].state == "failed"
+    assert core.models["m"].state == "resident"
+
+
+def test_a_runtime_that_cannot_start_fails_its_models() -> None:
+    core = worker()
+    now = 0.0
+    for _ in range(3):
+        core.handle(ev.Ticked(), now)
+        assert core.lanes["cpu"].runtimes["fake"].state == "starting"
+        core.handle(ev.RuntimeDied("cpu", "fake", "no torch"), now)
+        now += 20.0
+    assert core.pinned_failed() == ["m"]
+    assert core.models["m"].reason == "its runtime died: no torch"
+    assert core.handle(ev.Ticked(), now) == []
+
+
+def test_nothing_is_pulled_for_a_model_that_is_not_loaded_any_more() -> None:
+    core = ready(cooldown_s=60.0)
+    out = core.handle(ev.RuntimeDied("cpu", "fake", "killed"), 1.0)
+    assert out == [ev.StartRuntime("cpu", "fake"), ev.Withdraw(1)]
+    core.handle(ev.RuntimeStarted("cpu", "fake"), 1.1)
+    core.handle(ev.LoadFailed("cpu", "m", "gone"), 1.2)
+    out = core.handle(ev.Arrived(head(), 1, 0), 1.2)  # it crossed with the withdrawal
+    assert [i.unit for i in out if isinstance(i, ev.Return)] == ["u"]
+
+
 def test_loads_on_demand_only_where_allowed() -> None:
     core = worker(pinned=[], on_demand=False)
     assert core.handle(ev.DemandSeen("g", {"n": 0.5}), 0.0) == []
@@ -303,3 +366,14 @@ def test_draining_gives_back_what_has_not_started() -> None:
         if isinstance(i, ev.Return)
     ] == ["w"]
     assert core.handle(ev.Finished("cpu", 1, 0.09), 1.1) == [ev.Reply("busy")]
+
+
+def test_a_draining_worker_forgets_what_is_cancelled_and_repeats_what_is_answered() -> None:
+    core = ready()
+    running(core)
+    core.handle(ev.Finished("cpu", 1, 0.01), 1.01)
+    core.handle(ev.Cancelled(["gone"]), 1.02)
+    core.handle(ev.DrainBegan(), 1.03)
+    out = core.handle(ev.Arrived(head("g", "gone"), 2, 0), 1.04)
+    assert out == [ev.Terminate("g", "cancelled")]
+    assert core.handle(ev.Arrived(head(), 2, 0), 1.05) == [ev.Reply("u")]

@@ -27,7 +27,6 @@ class Batch(msgspec.Struct):
 class Runtime(msgspec.Struct):
     """One runtime process of a lane."""
 
-    kind: str
     state: Literal["down", "starting", "up"] = "down"
     started_at: float = 0.0
     quick_deaths: int = 0
@@ -53,7 +52,6 @@ class Lane:
         self.to_load: deque[str] = deque()
         self.batches: deque[Batch] = deque()
         self.free_at = 0.0
-        self.batches_done = 0
 
     def wants(self, model: str) -> bool:
         """Whether the model is resident here or on its way."""
@@ -81,6 +79,5 @@ class Lane:
             if batch.id == batch_id:
                 self.batches.remove(batch)
                 self.free_at = now + sum(b.predicted_s for b in self.batches)
-                self.batches_done += 1
                 return batch
         return None

@@ -34,6 +34,7 @@ class ModelState:
         self.state: Literal["absent", "loading", "resident", "failed"] = "absent"
         self.reason: str | None = None
         self.failed_until = 0.0
+        self.load_crashes = 0
         self.pending = 0
         self.pulled_at = 0.0
         self.standing_pull: int | None = None

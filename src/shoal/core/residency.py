@@ -1,8 +1,9 @@
 """Which models are loaded where, and which runtime processes run.
 
 Pinned models are loaded on every lane and reloaded after a crash. Others are loaded when a
-gateway says that work waits for them. A load that failed is not tried again before its cooldown
-ends. What must be evicted to make room is decided elsewhere; here nothing is ever evicted.
+gateway says that work waits for them. A load that failed, or took its runtime down too often, is
+not tried again before its cooldown ends: then pinned models are, and others may be asked for.
+Nothing is ever evicted here.
 """
 
 from __future__ import annotations
@@ -11,16 +12,33 @@ from shoal.core.events import Instruction, Load, StartRuntime
 from shoal.core.lanes import Lane, Runtime
 from shoal.core.models import ModelState
 
+#: Deaths of a runtime in a row, while it started or loaded a model, until that counts as the
+#: model's failure: one may be an accident, and each costs the lane's other models a reload.
+MAX_LOAD_CRASHES = 3
+
 
 class Residency:
     """Loads and runtime processes of all lanes of a worker."""
 
     def __init__(
-        self, lanes: dict[str, Lane], models: dict[str, ModelState], cooldown_s: float
+        self,
+        lanes: dict[str, Lane],
+        models: dict[str, ModelState],
+        pinned: frozenset[str],
+        cooldown_s: float,
     ) -> None:
         self._lanes = lanes
         self._models = models
+        self._pinned = pinned
         self._cooldown_s = cooldown_s
+        self._cooling: dict[str, ModelState] = {}
+        for name in models:
+            if name in pinned:
+                self._want_everywhere(models[name])
+
+    def _want_everywhere(self, model: ModelState) -> None:
+        for lane in self._lanes.values():
+            self.want(model, lane)
 
     def want(self, model: ModelState, lane: Lane) -> None:
         """Load `model` on `lane` as soon as its runtime is up."""
@@ -29,9 +47,20 @@ class Residency:
             if model.state in ("absent", "failed"):
                 model.state, model.reason = "loading", None
 
-    def demanded(self, model: ModelState, now: float) -> None:
+    def cool(self, now: float) -> None:
+        """Let models whose cooldown is over be loaded again."""
+        for name, model in list(self._cooling.items()):
+            if now < model.failed_until:
+                continue
+            del self._cooling[name]
+            if name in self._pinned:
+                self._want_everywhere(model)
+            elif model.state == "failed":
+                model.state, model.reason = "absent", None
+
+    def demanded(self, model: ModelState) -> None:
         """Work waits for `model` somewhere; load it here if it is not."""
-        if model.state == "absent" or (model.state == "failed" and now >= model.failed_until):
+        if model.state == "absent":
             lane = min(
                 self._lanes.values(), key=lambda lane: len(lane.resident) + len(lane.to_load)
             )
@@ -41,29 +70,43 @@ class Residency:
         runtime = lane.runtimes[kind]
         runtime.state, runtime.started_at = "up", now
 
-    def runtime_died(self, lane: Lane, kind: str, now: float) -> None:
-        """Everything the process held is gone; it is to be loaded again."""
-        runtime = lane.runtimes.setdefault(kind, Runtime(kind))
+    def runtime_died(self, lane: Lane, kind: str, reason: str, now: float) -> list[ModelState]:
+        """Everything the process held is to be loaded again; returns the models given up."""
+        runtime = lane.runtimes.setdefault(kind, Runtime())
+        starting = runtime.state == "starting"
         runtime.died(now)
         lost = [name for name in lane.resident if self._models[name].spec.kind == kind]
+        blamed = list(lane.to_load) if starting else []
         if lane.loading is not None and self._models[lane.loading].spec.kind == kind:
             lost.append(lane.loading)
+            blamed = [lane.loading]
             lane.loading = None
         for name in lost:
             lane.resident.discard(name)
             lane.to_load.append(name)
             self._refresh(self._models[name])
+        models = [self._models[name] for name in blamed if self._models[name].spec.kind == kind]
+        return [model for model in models if self._gave_up(lane, model, reason, now)]
+
+    def _gave_up(self, lane: Lane, model: ModelState, reason: str, now: float) -> bool:
+        model.load_crashes += 1
+        if model.load_crashes < MAX_LOAD_CRASHES:
+            return False
+        lane.to_load.remove(model.spec.name)
+        self.load_failed(lane, model, f"its runtime died: {reason}", now)
+        return True
 
     def loaded(self, lane: Lane, model: ModelState) -> None:
         lane.loading = None
         lane.resident.add(model.spec.name)
-        model.state, model.reason = "resident", None
+        model.state, model.reason, model.load_crashes = "resident", None, 0
 
     def load_failed(self, lane: Lane, model: ModelState, reason: str, now: float) -> None:
         """Terminal for now: say why, and do not storm."""
         if lane.loading == model.spec.name:
             lane.loading = None
         model.reason, model.failed_until = reason, now + self._cooldown_s
+        self._cooling[model.spec.name] = model
         self._refresh(model)
         if model.state != "resident":
             model.state = "failed"
@@ -81,7 +124,7 @@ class Residency:
             if lane.loading is not None or not lane.to_load:
                 continue
             kind = self._models[lane.to_load[0]].spec.kind
-            runtime = lane.runtimes.setdefault(kind, Runtime(kind))
+            runtime = lane.runtimes.setdefault(kind, Runtime())
             if runtime.state == "up":
                 lane.loading = lane.to_load.popleft()
                 out.append(Load(lane.id, lane.loading))
@@ -91,8 +134,9 @@ class Residency:
         return out
 
     def next_wake(self) -> float | None:
-        """When a runtime that died may be started again."""
-        times = [
+        """When a runtime that died may be started again, or a cooldown ends."""
+        times = [model.failed_until for model in self._cooling.values()]
+        times += [
             runtime.restart_at
             for lane in self._lanes.values()
             if lane.to_load

@@ -52,22 +52,20 @@ class WorkerCore:
         self.draining = False
         self._connected = True
         self._pulls = Pulls()
-        self._residency = Residency(self.lanes, self.models, config.cooldown_s)
+        self._residency = Residency(self.lanes, self.models, self.pinned, config.cooldown_s)
         self._dispatch = Dispatch(self.lanes, self.models, self.units, config.margin_s)
-        for name in config.pinned:
-            for lane in self.lanes.values():
-                self._residency.want(self.models[name], lane)
 
     def handle(self, event: ev.Event, now: float) -> list[Instruction]:
         """Take in what happened at `now`; returns what to do, in order."""
+        self._residency.cool(now)
         out = self._react(event, now)
         out += self.units.scan(now)
         out += self._residency.decide(now)
         out += self._dispatch.decide(now)
         if self._connected and not self.draining:
-            resident = [model for model in self.models.values() if model.state == "resident"]
+            models = [m for m in self.models.values() if m.state == "resident" or m.standing_pull]
             lanes = list(self.lanes.values())
-            out += self._pulls.decide(resident, lanes, now, self._config.pull_margin_s)
+            out += self._pulls.decide(models, lanes, now, self._config.pull_margin_s)
         return out
 
     def next_wake(self, now: float) -> float | None:
@@ -108,7 +106,7 @@ class WorkerCore:
             case ev.Cancelled():
                 return self.units.cancelled(event.requests, now)
             case ev.DemandSeen():
-                self._demand_seen(event, now)
+                self._demand_seen(event)
             case ev.BatchFailed():
                 return self._dispatch.failed(event, now)
             case ev.Loaded():
@@ -135,33 +133,38 @@ class WorkerCore:
         model = self.models[event.unit.model]
         self._pulls.arrived(model, event.pull, event.pending)
         out = self.units.arrived(event.unit, now)
-        return self.units.give_back(event.unit.id) if self.draining else out
+        to_begin = out == [ev.Prepare(event.unit.id)]
+        if to_begin and (self.draining or model.state == "failed"):
+            return self.units.give_back(event.unit.id)
+        return out
 
-    def _demand_seen(self, event: ev.DemandSeen, now: float) -> None:
+    def _demand_seen(self, event: ev.DemandSeen) -> None:
+        if not self._config.on_demand:
+            return
         for name, seconds in event.outstanding_s.items():
             model = self.models.get(name)
-            if model is None or seconds <= 0:
-                continue
-            if self._config.on_demand:
-                self._residency.demanded(model, now)
+            if model is not None and seconds > 0:
+                self._residency.demanded(model)
 
     def _load_failed(self, event: ev.LoadFailed, now: float) -> list[Instruction]:
         model = self.models[event.model]
         self._residency.load_failed(self.lanes[event.lane], model, event.reason, now)
-        if model.state == "resident":
-            return []
-        error = ModelLoadFailed(f"model '{event.model}' could not be loaded: {event.reason}").info
-        return [
-            i
-            for unit in self.units.of_model(event.model)
-            for i in self.units.fail(unit, error, now)
-        ]
+        return self._fail_units(model, now)
 
     def _runtime_died(self, event: ev.RuntimeDied, now: float) -> list[Instruction]:
         lane = self.lanes[event.lane]
         out = self._dispatch.runtime_died(lane, event.kind, event.reason, now)
-        self._residency.runtime_died(lane, event.kind, now)
+        for model in self._residency.runtime_died(lane, event.kind, event.reason, now):
+            out += self._fail_units(model, now)
         return out
+
+    def _fail_units(self, model: ModelState, now: float) -> list[Instruction]:
+        """Answer what waits for a model that cannot be loaded; nothing where it is elsewhere."""
+        if model.state != "failed":
+            return []
+        name = model.spec.name
+        error = ModelLoadFailed(f"model '{name}' could not be loaded: {model.reason}").info
+        return [i for unit in self.units.of_model(name) for i in self.units.fail(unit, error, now)]
 
     def _drain(self) -> list[Instruction]:
         """Withdraw every pull and give back what has not started."""
