@@ -29,6 +29,10 @@ class EncodeParams(msgspec.Struct, frozen=True, array_like=True, tag="encode"):
     prompt: str | None = None  # the name of one of the card's prompts
 
 
+#: Bytes of text a token, until a tokenizer has told: English WordPiece gives 4 to 5.
+BYTES_PER_TOKEN = 4.0
+
+
 class Features(msgspec.Struct, frozen=True, array_like=True):
     """What the cost of an item depends on.
 
@@ -48,6 +52,12 @@ class Features(msgspec.Struct, frozen=True, array_like=True):
             self.items + other.items,
             self.tokens_squared + other.tokens_squared,
         )
+
+
+def estimated_features(text_bytes: int, items: int) -> Features:
+    """A guess before anything is tokenized: items of equal length, each with two special tokens."""
+    tokens = int(text_bytes / BYTES_PER_TOKEN) + 2 * items
+    return Features(tokens, items, tokens * tokens // max(1, items))
 
 
 def features_of(lengths: list[int]) -> Features:

@@ -25,7 +25,7 @@ def worker(**changes: object) -> WorkerCore:
 def head(
     unit: str = "u", request: str = "r", tokens: int = 10, deadline: float = 600.0, model: str = "m"
 ) -> ev.UnitHead:
-    return ev.UnitHead(unit, request, model, 1, Features(tokens, 1, tokens**2), deadline)
+    return ev.UnitHead(unit, request, model, Features(tokens, 1, tokens**2), deadline)
 
 
 def ready(**changes: object) -> WorkerCore:

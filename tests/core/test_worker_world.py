@@ -62,9 +62,7 @@ class World:
         items = self.rng.choice([1, 1, 1, 4, 16])
         tokens = items * self.rng.choice([4, 12, 60])
         deadline = self.now + (0.02 if self.rng.random() < 0.05 else 60.0)
-        self.heads[unit] = ev.UnitHead(
-            unit, request, model, items, Features(tokens, items), deadline
-        )
+        self.heads[unit] = ev.UnitHead(unit, request, model, Features(tokens, items), deadline)
         if self.rng.random() < 0.01:
             self.poison.add(unit)
         if self.rng.random() < 0.03 and request.startswith("r"):
@@ -132,9 +130,10 @@ class World:
                 self.standing.pop(pull, None)
                 self.later(self.now + 2e-4, ev.PullEnded(pull))
             case ev.Prepare(unit):
-                share = self.heads[unit].estimate.tokens // self.heads[unit].items
+                share = self.heads[unit].estimate.tokens // self.heads[unit].estimate.items
                 lengths = [
-                    0 if self.rng.random() < 0.02 else share for _ in range(self.heads[unit].items)
+                    0 if self.rng.random() < 0.02 else share
+                    for _ in range(self.heads[unit].estimate.items)
                 ]
                 self.later(self.now + 1e-3, ev.Prepared([(unit, lengths)]))
             case ev.Run(lane, batch):

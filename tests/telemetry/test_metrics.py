@@ -66,10 +66,8 @@ def test_a_worker_accounts_for_units_pulls_and_loads() -> None:
     metrics.units_held(4)
     metrics.pull("filled")
     metrics.resident_models(2)
-    metrics.resident_bytes("cpu", 1024)
-    metrics.load("bge", "loaded", 1.2)
-    metrics.load("bge", "failed", 0.1)
-    metrics.eviction("bge")
+    metrics.loaded("cpu", "bge", 1024, 1.2)
+    metrics.load_failed("bge")
     seen = samples(metrics)
     assert seen["shoal_worker_redeliveries_total", ()] == 1
     assert seen["shoal_worker_units_total", ("bge", "answered")] == 1
@@ -81,10 +79,12 @@ def test_a_worker_accounts_for_units_pulls_and_loads() -> None:
     assert seen["shoal_worker_units_held", ()] == 4
     assert seen["shoal_worker_pulls_total", ("filled",)] == 1
     assert seen["shoal_worker_resident_models", ()] == 2
-    assert seen["shoal_worker_resident_bytes", ("cpu",)] == 1024
+    assert seen["shoal_worker_resident_bytes", ("cpu", "bge")] == 1024
+    assert seen["shoal_worker_loads_total", ("bge", "loaded")] == 1
     assert seen["shoal_worker_loads_total", ("bge", "failed")] == 1
-    assert seen["shoal_worker_load_seconds_count", ("bge",)] == 2
-    assert seen["shoal_worker_evictions_total", ("bge",)] == 1
+    assert seen["shoal_worker_load_seconds_count", ("bge",)] == 1
+    metrics.lost("cpu", {"bge", "other"})
+    assert samples(metrics)["shoal_worker_resident_bytes", ("cpu", "bge")] == 0
 
 
 def test_two_processes_in_one_do_not_share_a_registry() -> None:

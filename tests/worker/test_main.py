@@ -192,9 +192,13 @@ async def test_loads_on_demand_and_says_why_it_cannot(
     worker = await start_worker({"load_error": "no such weights"}, models=[])
     gateway.demand("fake")
     await until(lambda: worker.core.models["fake"].state == "failed")
-    await until(lambda: "fake" in gateway.pulses[worker.id].models)
+
+    def told() -> bool:
+        said = gateway.pulses[worker.id].models.get("fake")
+        return said is not None and said.state == "failed"
+
+    await until(told)
     pulse = gateway.pulses[worker.id].models["fake"]
-    assert pulse.state == "failed"
     assert pulse.reason is not None
     assert "no such weights" in pulse.reason
 

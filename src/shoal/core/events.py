@@ -24,16 +24,13 @@ class UnitHead(_Value, frozen=True):
     Attributes:
         estimate: tokens guessed from bytes, until `Prepared` brings the real lengths.
         deadline: local time after which nobody wants the answer.
-        delivered: how often the broker handed it out, 1 the first time.
     """
 
     id: str
     request: str
     model: str
-    items: int
     estimate: Features
     deadline: float
-    delivered: int = 1
     klass: TrafficClass = "work"
     tenant: str = ""
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from shoal.catalog.card import Card
 from shoal.core.admission_events import Rate
+from shoal.values import BYTES_PER_TOKEN
 from shoal.wire.messages import ModelPulse, WorkerPulse
 
 #: A worker that was silent for this long is taken for gone; several periods of a pulse.
 PULSE_FRESH_S = 5.0
-#: Bytes of text that make a token, about, for models no worker has measured yet.
-BYTES_PER_TOKEN = 4.0
 _RANK = {"failed": 1, "loading": 2, "resident": 3}
 
 

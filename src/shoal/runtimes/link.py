@@ -81,6 +81,11 @@ class RuntimeProcess:
         assert self._process is not None, "start() comes first"
         return self._process.pid
 
+    @property
+    def hello(self) -> Hello:
+        """What the process said of itself; only after `start`."""
+        return self._connection.hello.result()
+
     async def start(self, timeout_s: float = 120.0) -> Hello:
         """Start the process and wait for its hello; importing torch may take many seconds.
 

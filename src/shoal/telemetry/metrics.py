@@ -57,9 +57,9 @@ class Metrics:
     def broker_connected(self, connected: bool) -> None:
         self._broker_connected.set(connected)
 
-    def error(self, code: str, count: int = 1) -> None:
+    def error(self, code: str) -> None:
         """`code` of a `ShoalError`."""
-        self._errors[(code,)].inc(count)
+        self._errors[(code,)].inc()
 
     def render(self) -> tuple[bytes, str]:
         """(body, content type) of ``/metrics``."""
@@ -168,13 +168,12 @@ class WorkerMetrics(Metrics):
         self._pulls = _Labelled(counter("pulls", "Pulls by how they ended.", "outcome"))
         self._resident = gauge("resident_models", "Models in memory, over all lanes.")
         self._resident_bytes = _Labelled(
-            gauge("resident_bytes", "Memory that models take, as measured.", "lane")
+            gauge("resident_bytes", "Memory of a model, as its runtime measured.", "lane", "model")
         )
         self._loads = _Labelled(counter("loads", "Model loads by outcome.", "model", "outcome"))
         self._load_seconds = _Labelled(
             histogram("load_seconds", "Loading a model.", _SECONDS, "model")
         )
-        self._evictions = _Labelled(counter("evictions", "Models evicted.", "model"))
 
     def delivered(self, delivery: int) -> None:
         """A unit came; `delivery` is 1 the first time."""
@@ -217,13 +216,17 @@ class WorkerMetrics(Metrics):
     def resident_models(self, models: int) -> None:
         self._resident.set(models)
 
-    def resident_bytes(self, lane: str, count: int) -> None:
-        self._resident_bytes[(lane,)].set(count)
-
-    def load(self, model: str, outcome: str, seconds: float) -> None:
-        """A load ended: ``loaded`` or ``failed``."""
-        self._loads[(model, outcome)].inc()
+    def loaded(self, lane: str, model: str, count: int, seconds: float) -> None:
+        """A model became resident and takes `count` bytes."""
+        self._loads[(model, "loaded")].inc()
         self._load_seconds[(model,)].observe(seconds)
+        self._resident_bytes[(lane, model)].set(count)
 
-    def eviction(self, model: str) -> None:
-        self._evictions[(model,)].inc()
+    def load_failed(self, model: str) -> None:
+        self._loads[(model, "failed")].inc()
+
+    def lost(self, lane: str, models: set[str]) -> None:
+        """A runtime ended, and these models with it if they were resident there."""
+        for key in [(lane, model) for model in models]:
+            if key in self._resident_bytes:
+                self._resident_bytes[key].set(0)

@@ -110,7 +110,6 @@ class Batches:
             if row in done.failed:
                 stash.fail(item.index, _as_compute_error(done.failed[row]))
             elif position in invalid:
-                self._watch.item_failed(encode.invalid_output().info)
                 stash.fail(item.index, encode.invalid_output().info)
             else:
                 stash.rows[item.index] = {head: array[position] for head, array in vectors.items()}

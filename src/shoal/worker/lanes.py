@@ -27,11 +27,8 @@ from shoal.wire.messages import (
     Done,
     Failed,
     FromRuntime,
-    Hello,
     Loaded,
     Run,
-    Stats,
-    ToRuntime,
 )
 from shoal.worker.models import device_kind, files_of, load_of, preparer_of
 from shoal.worker.text import Preparer
@@ -43,6 +40,10 @@ class Hears(Protocol):
     """Who is told what runtimes do."""
 
     def emit(self, event: ev.Event) -> None: ...
+
+    def loaded(self, lane: str, loaded: Loaded) -> None: ...
+
+    def load_failed(self, lane: str, model: str, reason: str) -> None: ...
 
     def batch_done(self, lane: str, done: Done) -> None: ...
 
@@ -80,13 +81,11 @@ class Lanes:
         self._catalog = catalog
         self._settings = settings
         self._hears = hears
-        self._emit = hears.emit
         self._before_load = before_load
         self._probes: dict[int, asyncio.Future[None]] = {}
         self._probe_ids = count(-1, -1)
         self._computed_at: dict[str, float] = {}
         self._processes: dict[tuple[str, str], RuntimeProcess] = {}
-        self._hellos: dict[tuple[str, str], Hello] = {}
         self._kinds: dict[tuple[str, str], str] = {}  # (lane, model) -> kind it is loaded in
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -96,11 +95,15 @@ class Lanes:
 
     def load(self, lane: str, model: str) -> None:
         """Fetch the files, read the tokenizer, load; `Loaded` or `LoadFailed` follows."""
-        self._spawn(self._load(lane, model))
+        kind = self._catalog.card(model).profile(device_kind(self.specs[lane].device)).runtime
+        self._kinds[lane, model] = kind
+        self._spawn(self._load(lane, model, self._processes[lane, kind]))
 
     def run(self, lane: str, run: Run) -> None:
         """Send a batch; a process that died meanwhile has its `RuntimeDied` on the way."""
-        self._send(lane, self._kinds[lane, run.model], run)
+        process = self._processes.get((lane, self._kinds[lane, run.model]))
+        if process is not None:
+            process.send(run)
 
     def computed_at(self, lane: str) -> float:
         """When the lane last answered a forward pass; minus infinity if it never did."""
@@ -144,11 +147,6 @@ class Lanes:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _send(self, lane: str, kind: str, message: ToRuntime) -> None:
-        process = self._processes.get((lane, kind))
-        if process is not None:
-            process.send(message)
-
     async def _start(self, lane: str, kind: str) -> None:
         spec = self.specs[lane]
         process = RuntimeProcess(
@@ -157,16 +155,16 @@ class Lanes:
             lambda code, tail: self._exited(lane, kind, code, tail),
         )
         try:
-            hello = await process.start()
+            await process.start()
         except ShoalError as error:
             _log.event(
                 "runtime_start_failed", level="error", lane=lane, kind=kind, error=str(error)
             )
             self._hears.runtime_died(lane, kind, error.message)
             return
-        self._processes[lane, kind], self._hellos[lane, kind] = process, hello
-        _log.event("runtime_started", lane=lane, kind=kind, pid=process.pid, device=hello.device)
-        self._emit(ev.RuntimeStarted(lane, kind))
+        self._processes[lane, kind] = process
+        _log.event("runtime_started", lane=lane, kind=kind, pid=process.pid, device=spec.device)
+        self._hears.emit(ev.RuntimeStarted(lane, kind))
 
     def _exited(self, lane: str, kind: str, code: int, tail: str) -> None:
         self._processes.pop((lane, kind), None)
@@ -175,28 +173,24 @@ class Lanes:
         _log.event("runtime_died", level="error", lane=lane, kind=kind, status=code, last=last)
         self._hears.runtime_died(lane, kind, reason)
 
-    async def _load(self, lane: str, model: str) -> None:
-        card = self._catalog.card(model)
-        device = self.specs[lane].device
-        profile = card.profile(device_kind(device))
-        kind = profile.runtime
+    async def _load(self, lane: str, model: str, process: RuntimeProcess) -> None:
+        """Load into this very process: if it dies meanwhile, its successor is told anew."""
+        card, device = self._catalog.card(model), self.specs[lane].device
         try:
             await self._before_load(model)
             folder = await asyncio.to_thread(files_of, card, self._settings)
-            hello = self._hellos[lane, kind]
             if model not in self.preparers:
+                profile, inputs = (
+                    card.profile(device_kind(device)),
+                    process.hello.capabilities.inputs,
+                )
                 self.preparers[model] = await asyncio.to_thread(
-                    preparer_of, card, folder, profile, hello.capabilities.inputs
+                    preparer_of, card, folder, profile, inputs
                 )
         except ShoalError as error:
-            self._load_failed(lane, model, error.message)
+            self._hears.load_failed(lane, model, error.message)
             return
-        self._kinds[lane, model] = kind
-        self._send(lane, kind, load_of(card, folder, device))
-
-    def _load_failed(self, lane: str, model: str, reason: str) -> None:
-        _log.event("load_failed", level="error", lane=lane, model=model, error=reason)
-        self._emit(ev.LoadFailed(lane, model, reason))
+        process.send(load_of(card, folder, device))
 
     def _heard(self, lane: str, message: FromRuntime) -> None:
         match message:
@@ -206,9 +200,8 @@ class Lanes:
                     self._probed(message.batch, None)
                 else:
                     self._hears.batch_done(lane, message)
-            case Loaded(model, bytes_, seconds):
-                _log.event("loaded", lane=lane, model=model, mb=bytes_ >> 20, s=round(seconds, 3))
-                self._emit(ev.Loaded(lane, model, bytes_, seconds))
+            case Loaded():
+                self._hears.loaded(lane, message)
             case Failed(batch=int(batch)):
                 error = ErrorInfo(message.code, message.message)
                 if batch < 0:
@@ -216,11 +209,9 @@ class Lanes:
                 else:
                     self._hears.batch_failed(lane, batch, error)
             case Failed(model=str(model)):
-                self._load_failed(lane, model, message.message)
+                self._hears.load_failed(lane, model, message.message)
             case Failed():
                 _log.event("runtime_complained", level="warning", lane=lane, error=message.message)
-            case Stats():
-                pass
             case _:
                 _log.event(
                     "unexpected_message", level="warning", lane=lane, kind=type(message).__name__

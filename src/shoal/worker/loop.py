@@ -19,8 +19,8 @@ from shoal.core.brokerclock import BrokerClock
 from shoal.core.worker import WorkerCore
 from shoal.errors import ErrorInfo, ProtocolError, Unavailable
 from shoal.telemetry import log
-from shoal.values import Features
-from shoal.wire.messages import Done, Unit, decode_queue
+from shoal.values import estimated_features
+from shoal.wire.messages import Done, Loaded, Unit, decode_queue
 from shoal.worker.batches import Batches
 from shoal.worker.lanes import Lanes
 from shoal.worker.preparing import Outcome, Preparing
@@ -33,8 +33,6 @@ _log = log.get(__name__)
 
 #: Standing pulls are renewed this often; the broker forgets those of a worker that died as late.
 STANDING_PULL_S = 30.0
-#: Text bytes a token, until the tokenizer tells: English WordPiece gives 4 to 5.
-BYTES_PER_TOKEN = 4
 
 
 class Loop:
@@ -119,7 +117,7 @@ class Loop:
             self._queue.release(stash.ack)
             stash.ack = delivery.ack
         self._queue.hold(delivery.ack)
-        self.emit(ev.Arrived(_head(unit, delivery, published), pull, delivery.pending))
+        self.emit(ev.Arrived(_head(unit, published), pull, delivery.pending))
 
     def pull_ended(self, pull: int, reason: PullEnd) -> None:
         """The broker ended a pull."""
@@ -144,6 +142,16 @@ class Loop:
                 self._watch.prepared(stash, lengths[-1][1])
         self.emit(ev.Prepared(lengths))
 
+    def loaded(self, lane: str, loaded: Loaded) -> None:
+        """A runtime holds a model."""
+        self._watch.loaded(lane, loaded)
+        self.emit(ev.Loaded(lane, loaded.model, loaded.bytes, loaded.seconds))
+
+    def load_failed(self, lane: str, model: str, reason: str) -> None:
+        """A model's files cannot be had, or a runtime cannot load them."""
+        self._watch.load_failed(lane, model, reason)
+        self.emit(ev.LoadFailed(lane, model, reason))
+
     def batch_done(self, lane: str, done: Done) -> None:
         """A runtime answered a batch."""
         self._batches.done(lane, done)
@@ -159,6 +167,7 @@ class Loop:
         """A runtime process ended, or could not start."""
         models = {name for name, model in self.core.models.items() if model.spec.kind == kind}
         self._batches.lost(lane, models)
+        self._watch.metrics.lost(lane, models)
         self.emit(ev.RuntimeDied(lane, kind, reason))
 
     # --- instructions out -------------------------------------------------------------------------
@@ -179,7 +188,6 @@ class Loop:
             case ev.Withdraw(pull):
                 self._queue.withdraw(pull)
             case ev.FailItem(unit, index, error):
-                self._watch.item_failed(error)
                 self.units[unit].fail(index, error)
             case ev.Fail(unit, error):
                 self._watch.unit_failed(self.units[unit], error)
@@ -225,18 +233,13 @@ class Loop:
         return not self.units
 
 
-def _head(unit: Unit, delivery: Delivery, published: float) -> ev.UnitHead:
-    size = sum(map(len, unit.items))
-    tokens = size // BYTES_PER_TOKEN + 2 * len(unit.items)
-    mean = tokens // max(1, len(unit.items))
+def _head(unit: Unit, published: float) -> ev.UnitHead:
     return ev.UnitHead(
         id=unit.id,
         request=unit.request,
         model=unit.model,
-        items=len(unit.items),
-        estimate=Features(tokens, len(unit.items), tokens * mean),
+        estimate=estimated_features(sum(map(len, unit.items)), len(unit.items)),
         deadline=published + unit.budget_s,
-        delivered=delivery.delivered,
         klass=unit.klass,
         tenant=unit.tenant,
     )

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 
 from shoal.catalog.card import Card
 from shoal.errors import InvalidItem, ModelLoadFailed, ShoalError, TooManyTokens
-from shoal.values import EncodeParams
+from shoal.values import EncodeParams, estimated_features
 
 Ids = NDArray[np.int32]
 
@@ -101,9 +101,6 @@ class TextPreparer:
 class PlainPreparer:
     """For runtimes that take text: nothing is tokenized, lengths are guessed from bytes."""
 
-    #: English WordPiece gives 4 to 5 bytes a token.
-    BYTES_PER_TOKEN = 4
-
     def __init__(self, card: Card) -> None:
         self._limit = card.max_tokens
 
@@ -116,7 +113,7 @@ class PlainPreparer:
     def _one(self, item: str | list[int]) -> Prepared | ShoalError:
         if isinstance(item, list):
             return InvalidItem("this model takes text, not token ids")
-        guess = 2 + len(item.encode()) // self.BYTES_PER_TOKEN
+        guess = estimated_features(len(item.encode()), 1).tokens
         return Prepared(text=item, length=min(self._limit, guess))
 
 

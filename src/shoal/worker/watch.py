@@ -7,7 +7,8 @@ from shoal.core.models import ModelState
 from shoal.errors import DeadLettered, ErrorInfo
 from shoal.telemetry import log
 from shoal.telemetry.metrics import WorkerMetrics
-from shoal.wire.messages import Done
+from shoal.values import BYTES_PER_TOKEN
+from shoal.wire.messages import Done, Loaded
 from shoal.worker.spans import Spans
 from shoal.worker.stash import Stash
 
@@ -15,7 +16,6 @@ _log = log.get(__name__)
 
 #: Share of the newest unit in the running mean of bytes a token.
 _SHARE = 0.05
-_BYTES_PER_TOKEN = 4.0
 
 
 class Watch:
@@ -46,7 +46,23 @@ class Watch:
             self._bytes_per_token[stash.unit.model] = mean + _SHARE * (ratio - mean)
 
     def bytes_per_token(self, model: str) -> float:
-        return self._bytes_per_token.get(model, _BYTES_PER_TOKEN)
+        return self._bytes_per_token.get(model, BYTES_PER_TOKEN)
+
+    def loaded(self, lane: str, loaded: Loaded) -> None:
+        """A model became resident."""
+        self.metrics.loaded(lane, loaded.model, loaded.bytes, loaded.seconds)
+        _log.event(
+            "loaded",
+            lane=lane,
+            model=loaded.model,
+            mb=loaded.bytes >> 20,
+            s=round(loaded.seconds, 3),
+        )
+
+    def load_failed(self, lane: str, model: str, reason: str) -> None:
+        """A model could not be loaded."""
+        self.metrics.load_failed(model)
+        _log.event("load_failed", level="error", lane=lane, model=model, error=reason)
 
     def batch_done(self, lane: str, run: ev.Run, done: Done) -> None:
         """A runtime computed a batch."""
@@ -66,10 +82,6 @@ class Watch:
             predicted_ms=round(run.predicted_s * 1e3, 2),
         )
 
-    def item_failed(self, error: ErrorInfo) -> None:
-        """One item of a unit failed."""
-        self.metrics.error(error.code)
-
     def answered(self, stash: Stash) -> None:
         """A unit was settled."""
         answer = stash.answered
@@ -77,6 +89,8 @@ class Watch:
             return
         outcome = "failed" if answer.error is not None else "answered"
         self.metrics.unit(stash.unit.model, outcome, answer.timings)
+        for error in answer.errors.values():
+            self.metrics.error(error.code)
         if self._spans is not None:
             self._spans.settled(stash)
 

@@ -203,5 +203,6 @@ def test_unloading_gives_memory_back(tmp_path: Path) -> None:
     before, said, held, after, _, held_again, after_again = map(int, told.stdout.split())
     assert held - before < said * 1.1
     assert abs(after - before) < said / 10
-    assert abs(held_again - held) < said / 10
-    assert abs(after_again - after) < said / 10
+    # A leak would be the whole model; pages that the allocator keeps back vary by some megabytes.
+    assert abs(held_again - held) < said / 4
+    assert abs(after_again - after) < said / 4

@@ -111,17 +111,17 @@ class Model:
         """Why items cannot be computed; what is wrong with one never touches its neighbours."""
         failed: dict[int, ErrorInfo] = {}
         for item in np.flatnonzero(lengths == 0).tolist():
-            failed[item] = InvalidItem(f"item {item} has no tokens").info
+            failed[item] = InvalidItem("this item has no tokens").info
         for item in np.flatnonzero(lengths > self._max_tokens).tolist():
             failed[item] = TooManyTokens(
-                f"item {item} has {lengths[item]} tokens; {self._name} takes {self._max_tokens}"
+                f"this item has {lengths[item]} tokens; {self._name} takes {self._max_tokens}"
             ).info
         vocabulary = self._encoder.vocabulary
         strange = np.flatnonzero((tokens < 0) | (tokens >= vocabulary))
         owners = np.searchsorted(np.cumsum(lengths), strange, side="right")
         for item, token in zip(owners.tolist(), tokens[strange].tolist(), strict=True):
             failed[item] = InvalidItem(
-                f"item {item} has token id {token}; {self._name} knows 0 to {vocabulary - 1}"
+                f"this item has token id {token}; {self._name} knows 0 to {vocabulary - 1}"
             ).info
         return failed
 
