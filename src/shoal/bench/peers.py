@@ -168,6 +168,7 @@ def _workload(
     tell: Tell,
 ) -> list[Measured]:
     for side in sides:
+        tell(f"{workload.name}: warming up {side.name}")
         with _alone(side, sides, noisy):
             side.prepare(workload.task(-1, plan.size / 2))
         if isinstance(side, InProcess):
