@@ -237,7 +237,7 @@ def test_three_crashes_are_a_dead_letter_with_a_reason() -> None:
             out = core.handle(ev.Ticked(), now) + out
             core.handle(ev.RuntimeStarted("cpu", "fake"), now)
             core.handle(ev.Loaded("cpu", "m", 1, 0.1), now)
-    (fail,) = [i for i in out if isinstance(i, ev.Fail)]
+    (fail,) = [i for i in out if isinstance(i, ev.FailItem)]
     assert fail.error.code == "dead_lettered"
     assert "exit status -11" in fail.error.message
 

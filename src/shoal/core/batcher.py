@@ -3,7 +3,8 @@
 Work-conserving: whatever is there when a lane gets free forms a batch, up to the budget. Requests
 take turns by deficit round robin (Shreedhar & Varghese, 1995) over predicted seconds, so that a
 large request never makes a small one wait more than about one batch. Batches that came back
-undone are retried in smaller pieces, before anything else.
+undone are retried in smaller pieces, before anything else. Units that may have taken a runtime
+down are kept apart: none of them ever shares a batch.
 """
 
 from __future__ import annotations
@@ -35,6 +36,13 @@ class _Turn:
         self.begun = False  # a turn that a full batch interrupted goes on in the next one
 
 
+class _Suspect(msgspec.Struct):
+    """What is left of a unit that may have taken a runtime down."""
+
+    items: deque[Item]
+    one_by_one: bool
+
+
 class Shelf:
     """Prepared items of one model that wait for a lane."""
 
@@ -42,13 +50,21 @@ class Shelf:
         self._turns: dict[str, _Turn] = {}
         self._order: deque[str] = deque()
         self._retries: deque[list[Item]] = deque()
+        self._suspects: dict[str, _Suspect] = {}
 
     def __len__(self) -> int:
         waiting = sum(len(turn.items) for turn in self._turns.values())
-        return waiting + sum(len(batch) for batch in self._retries)
+        apart = sum(len(suspect.items) for suspect in self._suspects.values())
+        return waiting + apart + sum(len(batch) for batch in self._retries)
 
     def __bool__(self) -> bool:
+        """Whether anything but suspects waits."""
         return bool(self._order or self._retries)
+
+    @property
+    def suspects(self) -> bool:
+        """Whether units wait that must run alone."""
+        return bool(self._suspects)
 
     def add(self, request: str, items: list[Item]) -> None:
         """Put a unit's items at the end of its request's turn."""
@@ -63,16 +79,26 @@ class Shelf:
         if batch:
             self._retries.append(batch)
 
-    def remove(self, unit: str) -> None:
+    def suspect(self, unit: str, batch: list[Item], *, one_by_one: bool) -> None:
+        """These items, and what else of their unit is here, run apart from all others."""
+        self._suspects[unit] = _Suspect(deque([*batch, *self.remove(unit)]), one_by_one)
+
+    def remove(self, unit: str) -> list[Item]:
         """Take a unit's items off the shelf, wherever they wait."""
+        suspect = self._suspects.pop(unit, None)
+        removed = list(suspect.items) if suspect is not None else []
+        for batch in self._retries:
+            removed += [item for item in batch if item.unit == unit]
         self._retries = deque(
             kept for batch in self._retries if (kept := [i for i in batch if i.unit != unit])
         )
         for request, turn in list(self._turns.items()):
             if any(item.unit == unit for item in turn.items):
+                removed += [item for item in turn.items if item.unit == unit]
                 turn.items = deque(item for item in turn.items if item.unit != unit)
                 if not turn.items:
                     self._end_turn(request)
+        return removed
 
     def _end_turn(self, request: str) -> None:
         del self._turns[request]
@@ -100,6 +126,23 @@ class Shelf:
                 self._order.append(request)
             else:
                 del self._turns[request]
+        return batch
+
+    def take_suspect(self, budget: Budget, cost: CostModel) -> list[Item]:
+        """The next suspect unit, or as much of it as the budget allows."""
+        unit, suspect = next(iter(self._suspects.items()))
+        items = suspect.items
+        batch = [items.popleft()]
+        left = _Left(budget, cost)
+        left.take(batch[0], cost.item_s(batch[0].tokens))
+        while items and not suspect.one_by_one:
+            seconds = cost.item_s(items[0].tokens)
+            if not left.fits(items[0], seconds):
+                break
+            left.take(items[0], seconds)
+            batch.append(items.popleft())
+        if not items:
+            del self._suspects[unit]
         return batch
 
     @staticmethod

@@ -2,10 +2,14 @@
 
 The next batch is sent just before the lane is free. A batch that failed is halved until the item
 at fault stands alone and fails alone. A batch that took its runtime down costs each of its units
-a strike: after one a unit runs alone, at three it is dead-lettered.
+a strike: after one a unit runs alone, after two its items do, and at three the item at fault is
+dead-lettered. Such suspects wait until the work of others was served for as long as the runtime was
+down: a unit that kills it again and again may halve what the lane does, not stop it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from shoal.core import events as ev
 from shoal.core.delivery import Units
@@ -15,8 +19,10 @@ from shoal.core.models import ModelState
 from shoal.errors import ComputeFailed, DeadLettered
 from shoal.values import features_of
 
-#: Strikes until a unit is dead-lettered.
+#: Strikes after which an item that runs alone is dead-lettered; from then on each strike is one.
 MAX_STRIKES = 3
+#: Items of one unit that may be dead-lettered one by one; with the next one all of it is.
+MAX_DEAD_ITEMS = 3
 
 
 class Dispatch:
@@ -35,19 +41,17 @@ class Dispatch:
         self._margin_s = margin_s
         self._next_batch = 1
 
-    def decide(self, now: float) -> list[Instruction]:
-        """Fill every lane that is idle or about to be."""
+    def decide(self, now: float, on_trial: Callable[[Lane], str | None]) -> list[Instruction]:
+        """Fill every lane that is idle or about to be; `on_trial`: the kind to be left alone."""
         out: list[Instruction] = []
         for lane in self._lanes.values():
-            while lane.can_take(now, self._margin_s) and (model := self._choose(lane)):
-                items = model.shelf.take(model.budget, model.cost)
+            spared = on_trial(lane)
+            models = [self._models[name] for name in lane.resident]
+            models = [model for model in models if model.spec.kind != spared]
+            while lane.can_take(now, self._margin_s) and (next_ := _choose(lane, models, now)):
+                model, items = next_
                 out.append(self._start(lane, model, items, now))
         return out
-
-    def _choose(self, lane: Lane) -> ModelState | None:
-        """The resident model with work that was served longest ago."""
-        ready = [self._models[name] for name in lane.resident if self._models[name].shelf]
-        return min(ready, key=lambda model: model.served_at, default=None)
 
     def _start(self, lane: Lane, model: ModelState, items: list[Item], now: float) -> ev.Run:
         predicted_s = model.cost.batch_s(features_of([item.tokens for item in items]))
@@ -55,6 +59,7 @@ class Dispatch:
         self._next_batch += 1
         self._units.started(items)
         lane.started(batch, now)
+        lane.runtimes[batch.kind].computes(now)
         model.served_at = now
         return ev.Run(lane.id, batch.id, batch.model, items, predicted_s)
 
@@ -87,44 +92,76 @@ class Dispatch:
             out += self._units.done(item, now)
         return out
 
-    def runtime_died(self, lane: Lane, kind: str, reason: str, now: float) -> list[Instruction]:
-        """Strike the units of the batch that ran; put all batches of that runtime back."""
+    def runtime_died(
+        self, lane: Lane, kind: str, reason: str, now: float, *, guilty: bool
+    ) -> list[Instruction]:
+        """Put all batches of that runtime back; if `guilty`, strike the units of the one that ran."""
         lost = [batch for batch in lane.batches if batch.kind == kind]
         out: list[Instruction] = []
         for position, batch in enumerate(lost):
             lane.finished(batch.id, now)
             items = self._alive(batch.items)
-            if position == 0:  # the ones behind it had not started
-                out += self._strike(items, reason, now)
-                items = self._alive(items)
+            if guilty and position == 0:  # the ones behind it had not started
+                for unit, own in _by_unit(items).items():
+                    out += self._strike(unit, own, reason, now)
+                dead = {(i.unit, i.index) for i in out if isinstance(i, ev.FailItem)}
+                items = [i for i in self._alive(items) if (i.unit, i.index) not in dead]
             self._retry_alone(self._models[batch.model], items)
         return out
 
-    def _strike(self, items: list[Item], reason: str, now: float) -> list[Instruction]:
-        out: list[Instruction] = []
-        for unit in dict.fromkeys(item.unit for item in items):
-            held = self._units.get(unit)
-            if held is None:
-                continue
-            held.strikes += 1
-            if held.strikes >= MAX_STRIKES:
-                message = f"computing this took its runtime down {held.strikes} times ({reason})"
-                out += self._units.fail(unit, DeadLettered(message).info, now)
-        return out
+    def _strike(self, unit: str, items: list[Item], reason: str, now: float) -> list[Instruction]:
+        """`items`: what of the unit was in the batch."""
+        held = self._units.get(unit)
+        if held is None:
+            return []
+        held.strikes += 1
+        if held.strikes < MAX_STRIKES:
+            return []
+        message = f"computing this took its runtime down {held.strikes} times ({reason})"
+        error = DeadLettered(message).info
+        if len(items) > 1 or held.strikes >= MAX_STRIKES + MAX_DEAD_ITEMS:
+            return self._units.fail(unit, error, now)
+        (item,) = items
+        return [ev.FailItem(unit, item.index, error), *self._units.done(item, now)]
 
     def _retry_alone(self, model: ModelState, items: list[Item]) -> None:
         """Units with a strike run alone; the others together again."""
-        alone: dict[str, list[Item]] = {}
         together: list[Item] = []
-        for item in items:
-            held = self._units.get(item.unit)
+        for unit, own in _by_unit(items).items():
+            held = self._units.get(unit)
             if held is not None and held.strikes:
-                alone.setdefault(item.unit, []).append(item)
+                model.shelf.suspect(unit, own, one_by_one=held.strikes > 1)
             else:
-                together.append(item)
-        for batch in [together, *alone.values()]:
-            model.shelf.retry(batch)
+                together += own
+        model.shelf.retry(together)
 
     def _alive(self, items: list[Item]) -> list[Item]:
         """Items whose unit still wants an answer."""
         return [i for i in items if (held := self._units.get(i.unit)) and not held.replied]
+
+
+def _by_unit(items: list[Item]) -> dict[str, list[Item]]:
+    units: dict[str, list[Item]] = {}
+    for item in items:
+        units.setdefault(item.unit, []).append(item)
+    return units
+
+
+def _choose(
+    lane: Lane, models: list[ModelState], now: float
+) -> tuple[ModelState, list[Item]] | None:
+    """A batch of the model with work that was served longest ago; suspects once their time came."""
+    ready = [model for model in models if model.shelf]
+    suspects = [
+        model
+        for model in models
+        if model.shelf.suspects
+        and (not ready or lane.runtimes[model.spec.kind].may_take_suspects(now))
+    ]
+    if suspects:
+        model = min(suspects, key=lambda model: model.served_at)
+        return model, model.shelf.take_suspect(model.budget, model.cost)
+    if ready:
+        model = min(ready, key=lambda model: model.served_at)
+        return model, model.shelf.take(model.budget, model.cost)
+    return None

@@ -25,20 +25,43 @@ class Batch(msgspec.Struct):
 
 
 class Runtime(msgspec.Struct):
-    """One runtime process of a lane."""
+    """One runtime process of a lane.
+
+    Attributes:
+        died_at: since when nothing is computed; None again from the first batch on.
+        repaid_at: until then, those that waited for its restart go before those suspected of it.
+    """
 
     state: Literal["down", "starting", "up"] = "down"
     started_at: float = 0.0
     quick_deaths: int = 0
     restart_at: float | None = None
+    died_at: float | None = None
+    repaid_at: float = 0.0
 
-    def died(self, now: float) -> None:
-        """Decide when to start it again: at once, or later the more often it died young."""
+    def died(self, now: float, *, computing: bool) -> None:
+        """Decide when to start it again: at once, or later the more often it died young.
+
+        A death while `computing` is the batch's fault and judged by strikes: waiting would only
+        punish everybody else's work.
+        """
         lived = now - self.started_at if self.state == "up" else 0.0
-        self.quick_deaths = 0 if lived > STABLE_S else self.quick_deaths + 1
+        if not computing:
+            self.quick_deaths = 0 if lived > STABLE_S else self.quick_deaths + 1
         self.state = "down"
-        delay = 0.0 if self.quick_deaths <= 1 else 0.25 * 2.0 ** (self.quick_deaths - 1)
+        late = not computing and self.quick_deaths > 1
+        delay = 0.25 * 2.0 ** (self.quick_deaths - 1) if late else 0.0
         self.restart_at = now + min(RESTART_MAX_S, delay)
+        if self.died_at is None:
+            self.died_at = now
+
+    def computes(self, now: float) -> None:
+        """A batch is sent to it. What it was down for is first made good to the others."""
+        if self.died_at is not None:
+            self.repaid_at, self.died_at = now + (now - self.died_at), None
+
+    def may_take_suspects(self, now: float) -> bool:
+        return self.died_at is None and now >= self.repaid_at
 
 
 class Lane:
@@ -56,6 +79,10 @@ class Lane:
     def wants(self, model: str) -> bool:
         """Whether the model is resident here or on its way."""
         return model in self.resident or model == self.loading or model in self.to_load
+
+    def computing(self, kind: str) -> bool:
+        """Whether a runtime of this kind has a batch."""
+        return any(batch.kind == kind for batch in self.batches)
 
     def can_take(self, now: float, margin_s: float) -> bool:
         """Idle, or so close to idle that the next batch must be ready now."""

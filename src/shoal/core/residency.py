@@ -70,11 +70,13 @@ class Residency:
         runtime = lane.runtimes[kind]
         runtime.state, runtime.started_at = "up", now
 
-    def runtime_died(self, lane: Lane, kind: str, reason: str, now: float) -> list[ModelState]:
+    def runtime_died(
+        self, lane: Lane, kind: str, reason: str, now: float, *, computing: bool
+    ) -> list[ModelState]:
         """Everything the process held is to be loaded again; returns the models given up."""
         runtime = lane.runtimes.setdefault(kind, Runtime())
         starting = runtime.state == "starting"
-        runtime.died(now)
+        runtime.died(now, computing=computing)
         lost = [name for name in lane.resident if self._models[name].spec.kind == kind]
         blamed = list(lane.to_load) if starting else []
         if lane.loading is not None and self._models[lane.loading].spec.kind == kind:
@@ -117,6 +119,16 @@ class Residency:
         else:
             model.state = "loading"
 
+    def on_trial(self, lane: Lane) -> str | None:
+        """The runtime kind that must be left alone while it loads what may have killed it.
+
+        A death while it loads and computes at once tells nothing; the next one must.
+        """
+        name = lane.loading or (lane.to_load[0] if lane.to_load else None)
+        if name is None or not self._models[name].load_crashes:
+            return None
+        return self._models[name].spec.kind
+
     def decide(self, now: float) -> list[Instruction]:
         """Start the runtimes that the loads to come need, and the loads whose runtime is up."""
         out: list[Instruction] = []
@@ -126,6 +138,8 @@ class Residency:
             kind = self._models[lane.to_load[0]].spec.kind
             runtime = lane.runtimes.setdefault(kind, Runtime())
             if runtime.state == "up":
+                if self.on_trial(lane) == kind and lane.computing(kind):
+                    continue
                 lane.loading = lane.to_load.popleft()
                 out.append(Load(lane.id, lane.loading))
             elif runtime.state == "down" and (runtime.restart_at or 0.0) <= now:

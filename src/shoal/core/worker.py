@@ -61,7 +61,7 @@ class WorkerCore:
         out = self._react(event, now)
         out += self.units.scan(now)
         out += self._residency.decide(now)
-        out += self._dispatch.decide(now)
+        out += self._dispatch.decide(now, self._residency.on_trial)
         if self._connected and not self.draining:
             models = [m for m in self.models.values() if m.state == "resident" or m.standing_pull]
             lanes = list(self.lanes.values())
@@ -153,8 +153,12 @@ class WorkerCore:
 
     def _runtime_died(self, event: ev.RuntimeDied, now: float) -> list[Instruction]:
         lane = self.lanes[event.lane]
-        out = self._dispatch.runtime_died(lane, event.kind, event.reason, now)
-        for model in self._residency.runtime_died(lane, event.kind, event.reason, now):
+        loading = lane.loading is not None and self.models[lane.loading].spec.kind == event.kind
+        computing = lane.computing(event.kind) and not loading
+        out = self._dispatch.runtime_died(lane, event.kind, event.reason, now, guilty=computing)
+        for model in self._residency.runtime_died(
+            lane, event.kind, event.reason, now, computing=computing
+        ):
             out += self._fail_units(model, now)
         return out
 

@@ -188,6 +188,7 @@ class Loop:
             case ev.Withdraw(pull):
                 self._queue.withdraw(pull)
             case ev.FailItem(unit, index, error):
+                self._watch.item_failed(self.units[unit], index, error)
                 self.units[unit].fail(index, error)
             case ev.Fail(unit, error):
                 self._watch.unit_failed(self.units[unit], error)

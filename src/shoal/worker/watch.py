@@ -90,15 +90,25 @@ class Watch:
         outcome = "failed" if answer.error is not None else "answered"
         self.metrics.unit(stash.unit.model, outcome, answer.timings)
         for error in answer.errors.values():
-            self.metrics.error(error.code)
+            self._count(stash.unit.model, error)
         if self._spans is not None:
             self._spans.settled(stash)
 
+    def item_failed(self, stash: Stash, index: int, error: ErrorInfo) -> None:
+        """One item is given up; it is counted when its unit is answered."""
+        _log.event(
+            "item_failed",
+            level="error",
+            unit=stash.unit.id,
+            item=index,
+            model=stash.unit.model,
+            code=error.code,
+            error=error.message,
+        )
+
     def unit_failed(self, stash: Stash, error: ErrorInfo) -> None:
         """A unit is answered with an error as a whole."""
-        self.metrics.error(error.code)
-        if error.code == DeadLettered.code:
-            self.metrics.dead_letter(stash.unit.model)
+        self._count(stash.unit.model, error)
         _log.event(
             "unit_failed",
             level="error",
@@ -107,6 +117,11 @@ class Watch:
             code=error.code,
             error=error.message,
         )
+
+    def _count(self, model: str, error: ErrorInfo) -> None:
+        self.metrics.error(error.code)
+        if error.code == DeadLettered.code:
+            self.metrics.dead_letter(model)
 
     def dropped(self, stash: Stash, outcome: str) -> None:
         """A unit was given back, or nobody wants it any more."""
