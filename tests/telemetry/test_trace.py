@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from shoal.errors import ConfigError
 from shoal.telemetry import trace
@@ -58,8 +59,7 @@ def test_a_request_without_caller_starts_a_trace() -> None:
 
 def test_nothing_is_recorded_and_nothing_imported_without_an_endpoint() -> None:
     code = (
-        "import sys; from shoal.telemetry import trace; t = trace.tracer(None, 'x'); "
-        "t.span('a', None, 0, 1, {}); t.close(); "
+        "import sys; from shoal.telemetry import trace; assert trace.tracer(None, 'x') is None; "
         "sys.exit(any(m.startswith('opentelemetry') for m in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -97,10 +97,8 @@ def collector() -> Iterator[str]:
 
 
 def test_spans_reach_the_collector_with_the_ids_of_the_queue(collector: str) -> None:
-    pytest.importorskip("opentelemetry.sdk")
-    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-
     tracer = trace.tracer(collector, "shoal-gateway")
+    assert tracer is not None
     caller = trace.parse(HEADER)
     request = trace.begin(caller)
     tracer.span("compute", request.traceparent, 10.0, 11.0, {"model": "bge", "items": 2})

@@ -91,7 +91,7 @@ class Bus(Protocol):
         ...
 
     def publish(self, subject: str, data: bytes, reply: str = "") -> None:
-        """Send. Raises `Unavailable` at once while disconnected; nothing is kept for later."""
+        """Send. Raises `Unavailable` at once while disconnected or jammed; nothing is kept."""
         ...
 
     def subscribe(self, subject: str, handler: Handler) -> int:

@@ -18,7 +18,7 @@ from nats.aio.client import Client as NatsClient
 from nats.aio.subscription import Subscription
 
 from shoal.broker.base import Handler
-from shoal.errors import Overloaded, ProtocolError, Unavailable
+from shoal.errors import ProtocolError, Unavailable
 
 # A payload up to this size is copied into its command: cheaper than three entries to write.
 _COPY_BYTES = 4096
@@ -57,7 +57,7 @@ class Client(NatsClient):
     # --- out ----------------------------------------------------------------------------------
 
     def send_publish(self, subject: str, reply: str, data: bytes, headers: bytes = b"") -> None:
-        """PUB or HPUB. Raises `Unavailable` while disconnected, `Overloaded` if the socket jams."""
+        """PUB or HPUB. Raises `Unavailable` while disconnected, or if the socket jams."""
         check_subject(subject)
         if reply:
             check_subject(reply)
@@ -67,8 +67,9 @@ class Client(NatsClient):
         else:
             line = f"PUB {subject} {reply} {size}\r\n".encode()
         if self._pending_data_size > _MAX_UNSENT_BYTES:
-            raise Overloaded(
-                f"the broker does not keep up: {self._pending_data_size} bytes wait to be sent to it"
+            raise Unavailable(
+                f"the broker does not keep up: {self._pending_data_size} bytes wait to be sent to it",
+                retry_after_s=1.0,
             )
         if size <= _COPY_BYTES:
             self._write(line + data + b"\r\n")

@@ -169,7 +169,7 @@ class Connection:
         return self._client.new_inbox()
 
     def publish(self, subject: str, data: bytes, reply: str = "") -> None:
-        """Send. Raises `Unavailable`, `Overloaded` or `PayloadTooLarge`; nothing is kept for later."""
+        """Send. Raises `Unavailable` or `PayloadTooLarge`; nothing is kept for later."""
         self._check_size(len(data))
         self._client.send_publish(subject, reply, data)
 
@@ -203,7 +203,7 @@ class Connection:
 
         Raises, or fails the future with:
             Overloaded: the stream is at its limit.
-            Unavailable: disconnected, JetStream away, or no answer in time.
+            Unavailable: disconnected, a jam, JetStream away, or no answer in time.
             PayloadTooLarge: over the broker's message limit.
         """
         headers = (

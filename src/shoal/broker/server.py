@@ -65,17 +65,16 @@ def find_binary(setting: str | None) -> str:
     return found
 
 
-def default_store_dir() -> Path:
-    """Where the XDG specification puts state by default."""
-    return Path.home() / ".local" / "state" / "shoal" / "broker"
-
-
 class BrokerServer:
-    """One `nats-server` process. Call `start`, then `wait` or `stop`; after an exit `start` again."""
+    """One `nats-server` process. Call `start`, then `wait` or `stop`; after an exit `start` again.
+
+    `settings.store_dir` must be set: whoever runs a broker decides where its streams are.
+    """
 
     def __init__(self, settings: CommonSettings) -> None:
+        assert settings.store_dir is not None
         self._binary = find_binary(settings.broker_binary)
-        self._store = Path(settings.store_dir or default_store_dir()).expanduser().absolute()
+        self._store = Path(settings.store_dir).expanduser().absolute()
         self._token = settings.broker_token
         self._port = settings.broker_port
         self._process: asyncio.subprocess.Process | None = None

@@ -6,7 +6,6 @@ route does.
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable
@@ -14,7 +13,6 @@ from collections.abc import Awaitable, Callable
 from shoal.errors import (
     DeadlineExceeded,
     MethodNotAllowed,
-    RequestCancelled,
     ShoalError,
     Unauthorized,
     Unavailable,
@@ -90,8 +88,6 @@ class App:
             response = await self._respond(route, rest, request)
         except ShoalError as error:
             response = self._error(error, route, request)
-        except asyncio.CancelledError:
-            raise
         except Exception as error:  # the edge: a bug answers 500 and is logged, the process lives
             _log.event("request_crashed", level="error", error=error, id=request.id)
             failure = ShoalError(f"an internal error; the log has it under request id {request.id}")
@@ -121,8 +117,6 @@ class App:
     def _error(self, error: ShoalError, route: Route | None, request: Request) -> Response:
         envelope: Envelope = native if route is None else route.envelope
         msgpack = envelope is native and request.wants_msgpack
-        if isinstance(error, RequestCancelled):
-            self.gateway.metrics.cancelled()
         self.gateway.metrics.error(error.code)
         response = error_response(error.info, envelope, msgpack=msgpack)
         return response.with_headers(self._error_headers(error, route, request))
@@ -173,16 +167,15 @@ class App:
         )
 
     def _trace(self, path: str, request: Request, response: Response, seconds: float) -> None:
-        if self._settings.otlp_endpoint is None:
+        tracer = self.gateway.tracer
+        if tracer is None:
             return
         now = time.time()
         attributes: dict[str, str | int] = {
             "http.route": path,
             "http.response.status_code": response.status,
         }
-        self.gateway.tracer.request(
-            path, request.trace, request.caller, now - seconds, now, attributes
-        )
+        tracer.request(path, request.trace, request.caller, now - seconds, now, attributes)
 
 
 def server_timing(request: Request, seconds: float) -> bytes:

@@ -86,7 +86,8 @@ class Gateway:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._connection.close()
-        await asyncio.to_thread(self.tracer.close)
+        if self.tracer is not None:
+            await asyncio.to_thread(self.tracer.close)
 
     def missing(self) -> list[str]:
         """What keeps this gateway from answering; empty when it is ready."""

@@ -92,11 +92,10 @@ class GatewayMetrics(Metrics):
         )
         self._items = _Labelled(counter("items", "Items answered.", "model"))
         self._tokens = _Labelled(counter("tokens", "Tokens answered.", "model"))
-        self._units = gauge("outstanding_units", "Units on the queue that nobody answered yet.")
+        self._units = gauge("outstanding_units", "Units admitted that nobody answered yet.")
         self._outstanding = _Labelled(
             gauge("outstanding_seconds", "Predicted seconds of work admitted, not done.", "model")
         )
-        self._cancelled = counter("cancelled", "Requests whose caller went away.")
         self._duplicates = counter("duplicate_replies", "Replies dropped: answered before.")
 
     def request(self, route: str, status: int, seconds: float) -> None:
@@ -105,7 +104,7 @@ class GatewayMetrics(Metrics):
         self._seconds[(route,)].observe(seconds)
 
     def answered(self, model: str, items: int, tokens: int) -> None:
-        """A unit's reply arrived."""
+        """A request was answered."""
         self._items[(model,)].inc(items)
         self._tokens[(model,)].inc(tokens)
 
@@ -114,9 +113,6 @@ class GatewayMetrics(Metrics):
 
     def outstanding_seconds(self, model: str, seconds: float) -> None:
         self._outstanding[(model,)].set(seconds)
-
-    def cancelled(self) -> None:
-        self._cancelled.inc()
 
     def duplicate_reply(self) -> None:
         self._duplicates.inc()

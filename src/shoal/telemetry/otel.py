@@ -27,8 +27,8 @@ class _Times(msgspec.Struct, frozen=True):
     attributes: Attributes
 
 
-class OtelTracer:
-    """A `Tracer` that records; see there."""
+class Tracer:
+    """Records spans; times are Unix seconds. `tracer` makes it where a collector is configured."""
 
     def __init__(self, endpoint: str, service: str) -> None:
         base = endpoint.rstrip("/")
@@ -45,7 +45,7 @@ class OtelTracer:
         end_s: float,
         attributes: Attributes,
     ) -> None:
-        """The span that `trace` itself names."""
+        """The span that `trace` itself names, made by `begin(caller)`."""
         if trace.sampled:
             said = _Times(name, start_s, end_s, attributes)
             self._record(trace, caller, SpanKind.SERVER, said)
@@ -58,7 +58,7 @@ class OtelTracer:
         end_s: float,
         attributes: Attributes,
     ) -> None:
-        """A child of the span that `traceparent` names."""
+        """A child of the span that `traceparent` names; nothing if it names none."""
         parent = parse(traceparent)
         if parent is not None and parent.sampled:
             said = _Times(name, start_s, end_s, attributes)

@@ -2,7 +2,7 @@
 
 Ids follow W3C Trace Context (https://www.w3.org/TR/trace-context/) and always travel with the unit:
 making one costs a microsecond. Spans are recorded after the fact, from the times that processes
-measure anyway; without `otlp_endpoint` recording does nothing and OpenTelemetry is never imported.
+measure anyway; without `otlp_endpoint` nothing is, and OpenTelemetry is never imported.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ import importlib.util
 import random
 import re
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from shoal.errors import ConfigError
+
+if TYPE_CHECKING:
+    from shoal.telemetry.otel import Tracer
 
 Attributes = Mapping[str, str | int | float | bool]
 
@@ -61,74 +64,16 @@ def new_span_id() -> str:
     return f"{_random.getrandbits(64) or 1:016x}"
 
 
-class Tracer(Protocol):
-    """Records spans; times are Unix seconds."""
+def tracer(otlp_endpoint: str | None, service: str) -> Tracer | None:
+    """The tracer of a process, None where nothing is to be recorded.
 
-    def request(
-        self,
-        name: str,
-        trace: Trace,
-        caller: Trace | None,
-        start_s: float,
-        end_s: float,
-        attributes: Attributes,
-    ) -> None:
-        """The span that `trace` itself names, made by `begin(caller)`."""
-        ...
-
-    def span(
-        self,
-        name: str,
-        traceparent: str | None,
-        start_s: float,
-        end_s: float,
-        attributes: Attributes,
-    ) -> None:
-        """A child of the span that `traceparent` names; nothing if it names none."""
-        ...
-
-    def close(self) -> None:
-        """Send what was recorded; blocks for seconds if the collector is away."""
-        ...
-
-
-class NoTracer:
-    """Records nothing."""
-
-    def request(
-        self,
-        name: str,
-        trace: Trace,
-        caller: Trace | None,
-        start_s: float,
-        end_s: float,
-        attributes: Attributes,
-    ) -> None:
-        pass
-
-    def span(
-        self,
-        name: str,
-        traceparent: str | None,
-        start_s: float,
-        end_s: float,
-        attributes: Attributes,
-    ) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
-def tracer(otlp_endpoint: str | None, service: str) -> Tracer:
-    """The tracer of a process. Raises `ConfigError` if it needs the `otel` extra and it is not there.
-
-    `otlp_endpoint` is the collector's OTLP/HTTP address (``http://host:4318``).
+    `otlp_endpoint` is the collector's OTLP/HTTP address (``http://host:4318``). Raises
+    `ConfigError` if it is set and the `otel` extra is not there.
     """
     if not otlp_endpoint:
-        return NoTracer()
+        return None
     if importlib.util.find_spec("opentelemetry") is None:
         raise ConfigError("otlp_endpoint needs the 'otel' extra: pip install 'shoal[otel]'")
-    from shoal.telemetry.otel import OtelTracer
+    from shoal.telemetry.otel import Tracer
 
-    return OtelTracer(otlp_endpoint, service)
+    return Tracer(otlp_endpoint, service)

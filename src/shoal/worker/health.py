@@ -34,6 +34,7 @@ class HealthServer:
             self._app,
             interface="asgi3",  # not found out for a bound method
             log_config=None,
+            log_level="warning",
             access_log=False,
             lifespan="off",
             timeout_graceful_shutdown=1,

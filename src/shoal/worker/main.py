@@ -8,7 +8,6 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import Callable
 from typing import Any
 
 import uvloop
@@ -96,13 +95,12 @@ class Worker:
         )
         self.core = WorkerCore(config)
         self.metrics = WorkerMetrics()
-        spans = None
-        if settings.otlp_endpoint:
-            spans = Spans(tracer(settings.otlp_endpoint, "shoal-worker"))
+        self._tracer = tracer(settings.otlp_endpoint, "shoal-worker")
+        spans = None if self._tracer is None else Spans(self._tracer)
         self._watch = Watch(self.metrics, self.core.models, spans)
         self._loop = Loop(self.core, self._watch, catalog)
         self._lanes = Lanes(specs, catalog, settings, self._loop, self._before_load)
-        self._closers: list[Callable[[], object]] = [spans.close] if spans is not None else []
+        self._preparing: Preparing | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._queue: WorkerQueue | None = None
 
@@ -125,9 +123,9 @@ class Worker:
         keepalive = await Keepalive.open(settings, f"{name}-keepalive", settings.ack_wait_s)
         puller = Puller(connection, loop.delivered, loop.pull_ended)
         self._queue = WorkerQueue(connection, puller, keepalive, settings)
-        preparing = Preparing(loop.prepared)
-        self._closers.append(preparing.stop)
-        loop.attach(self._queue, Replies(connection, self.id, loop.emit), self._lanes, preparing)
+        self._preparing = Preparing(loop.prepared)
+        replies = Replies(connection, self.id, loop.emit)
+        loop.attach(self._queue, replies, self._lanes, self._preparing)
         connection.subscribe(subjects.CANCELS, self._cancelled)
         connection.subscribe(f"{subjects.GATEWAY_PULSES}.*", self._gateway_pulsed)
         identity = WorkerPulse(
@@ -175,8 +173,8 @@ class Worker:
             self._loop.emit(ev.DrainBegan())
         for task in self._tasks:
             task.cancel()
-        for close in self._closers:
-            await asyncio.to_thread(close)
+        if self._preparing is not None:
+            await asyncio.to_thread(self._preparing.stop)
         await self._lanes.stop()
         if self._tasks:
             await self._health.stop()
@@ -184,6 +182,8 @@ class Worker:
             await self._queue.close()
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tracer is not None:
+            await asyncio.to_thread(self._tracer.close)
         _log.event("worker_stopped", worker=self.id)
 
 

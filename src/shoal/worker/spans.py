@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
-from shoal.telemetry.trace import Tracer
 from shoal.worker.stash import Stash
+
+if TYPE_CHECKING:
+    from shoal.telemetry.otel import Tracer
 
 
 class Spans:
@@ -29,7 +32,3 @@ class Spans:
         span("prepare", trace, arrived, prepared, attributes)
         span("wait", trace, prepared, started, attributes)
         span("compute", trace, started, started + stash.compute_s, compute)
-
-    def close(self) -> None:
-        """Send what was recorded; may block for seconds."""
-        self._tracer.close()
