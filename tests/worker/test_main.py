@@ -190,12 +190,12 @@ async def test_loads_on_demand_and_says_why_it_cannot(
     start_worker: StartWorker, gateway: ScriptedGateway
 ) -> None:
     worker = await start_worker({"load_error": "no such weights"}, models=[])
-    gateway.demand("fake")
-    await until(lambda: worker.core.models["fake"].state == "failed")
 
     def told() -> bool:
-        said = gateway.pulses[worker.id].models.get("fake")
-        return said is not None and said.state == "failed"
+        gateway.demand("fake")  # again and again, as gateways do: the worker may not listen yet
+        pulse = gateway.pulses.get(worker.id)
+        said = pulse and pulse.models.get("fake")
+        return bool(said) and said.state == "failed"
 
     await until(told)
     pulse = gateway.pulses[worker.id].models["fake"]
