@@ -193,9 +193,10 @@ async def test_loads_on_demand_and_says_why_it_cannot(
 
     def told() -> bool:
         gateway.demand("fake")  # again and again, as gateways do: the worker may not listen yet
-        pulse = gateway.pulses.get(worker.id)
-        said = pulse and pulse.models.get("fake")
-        return bool(said) and said.state == "failed"
+        if worker.id not in gateway.pulses:
+            return False
+        said = gateway.pulses[worker.id].models.get("fake")
+        return said is not None and said.state == "failed"
 
     await until(told)
     pulse = gateway.pulses[worker.id].models["fake"]
