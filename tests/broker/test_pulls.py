@@ -27,6 +27,14 @@ async def publish(connection: Connection, count: int, prefix: str = "id") -> Non
     )
 
 
+async def counted(connection: Connection, count: int) -> None:
+    """Wait until the consumer knows of `count` units: a stream confirms before it tells them."""
+    info = f"CONSUMER.INFO.{subjects.stream('work')}.{subjects.consumer(POOL, MODEL)}"
+    async with asyncio.timeout(10):
+        while (await connection.api(info, {}, dict))["num_pending"] < count:
+            pass
+
+
 async def stand(connection: Connection, puller: Puller, recorder: Recorder) -> None:
     """Leave pull 1 open, and known to the server: it takes requests in from a queue of its own."""
     await publish(connection, 1, "first")
@@ -64,6 +72,7 @@ async def test_a_pull_that_does_not_wait_takes_what_is_there(
     puller.pull(1, "work", POOL, MODEL, 3, None)
     await eventually(lambda: recorder.ends == {1: "empty"})
     await publish(connection, 2)
+    await counted(connection, 2)
     puller.pull(2, "work", POOL, MODEL, 3, None)
     await eventually(lambda: recorder.ends.get(2) == "empty")
     assert len(recorder.deliveries) == 2

@@ -5,6 +5,7 @@ The vector of the text ``"17"``, or of the token ids ``[17, …]``, is 17 in eve
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -53,17 +54,31 @@ class ScriptedGateway:
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run)
-        self.reset()
+        self._clear()
 
     def reset(self) -> None:
+        """Begin anew, once what earlier callers gave up has come: it must not take a step."""
+        with socket.create_connection(self._address) as last:
+            last.shutdown(socket.SHUT_WR)
+            last.recv(1)  # connections are accepted in order: none is before this one any more
+        state = self._server.server_state
+        until(lambda: not state.connections and not state.tasks)
+        self._clear()
+
+    def _clear(self) -> None:
         self.script: deque[Step] = deque()
         self.seen: list[Seen] = []
         self.at_once = self.most_at_once = 0
 
     @property
     def url(self) -> str:
-        host, port = self._server.servers[0].sockets[0].getsockname()
+        host, port = self._address
         return f"http://{host}:{port}"
+
+    @property
+    def _address(self) -> tuple[str, int]:
+        host, port = self._server.servers[0].sockets[0].getsockname()
+        return host, port
 
     def __enter__(self) -> Self:
         self._thread.start()

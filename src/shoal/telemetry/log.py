@@ -21,7 +21,7 @@ FORMATS = ("auto", "text", "json")
 
 _COLOURS = {"DEBUG": "\x1b[2m", "INFO": "", "WARNING": "\x1b[33m", "ERROR": "\x1b[31m"}
 _RESET = "\x1b[0m"
-# Libraries that install handlers of their own or speak at a level that is noise to an operator.
+# Libraries that install handlers and levels of their own, or whose `info` is noise to an operator.
 _ADOPTED = ("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio")
 _QUIET = ("uvicorn.access", "httpx", "httpcore", "nats")
 
@@ -78,6 +78,7 @@ def configure(level: str = "info", format: str = "auto", stream: TextIO | None =
     for name in _ADOPTED:
         logging.getLogger(name).handlers = []
         logging.getLogger(name).propagate = True
+        logging.getLogger(name).setLevel(logging.NOTSET)
     for name in _QUIET:
         logging.getLogger(name).setLevel("DEBUG" if level == "debug" else "WARNING")
     logging.captureWarnings(True)
