@@ -2,7 +2,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from shoal.errors import InvalidItem, InvalidRequest
+from shoal.errors import InvalidItem
 from shoal.tasks import encode
 from shoal.values import EncodeParams
 
@@ -75,9 +75,3 @@ def test_half_precision_that_overflows_is_not_a_success() -> None:
     pooled = np.array([[1e6, 1.0]], np.float32)
     half = encode.finish(pooled, EncodeParams(normalize=False, dtype="float16"), normalize=True)
     assert encode.invalid_rows(half) == [0]
-
-
-@pytest.mark.parametrize("dimensions", [0, -1, 385])
-def test_dimensions_out_of_range(dimensions: int) -> None:
-    with pytest.raises(InvalidRequest, match="1 to 384"):
-        encode.check_dimensions(dimensions, 384)

@@ -74,7 +74,7 @@ EXAMPLES: dict[str, m.Message] = {
         "torch", "0.1.0", "cuda:0", m.Capabilities("ours", "tokens", ["bert"], True, False)
     ),
     "load": m.Load(
-        "org/name", "/models/x", "bert", {"dense": {"dim": 2}}, "float16", 256, {"base_s": 0.5}
+        "org/name", "/models/x", "bert", {"dense": {"dim": 2}}, "float16", 256, {"base_s": 0.5}, 2
     ),
     "loaded": m.Loaded("org/name", 91_000_000, 0.25),
     "unload": m.Unload("org/name"),

@@ -72,7 +72,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
         dtype: ``auto`` is float32 on CPU and float16 or bfloat16 on a GPU.
         max_batch_seconds: the batcher fills a batch up to this predicted cost.
         max_batch_tokens: memory bound of one batch.
-        threads: CPU threads of the lane; None leaves it to the worker's setting.
+        threads: CPU threads that its batches use; None: those of the lane, the worker's setting.
         options: passed to the runtime as they are, in `Load.options`.
     """
 

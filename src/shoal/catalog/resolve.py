@@ -53,10 +53,6 @@ class Catalog:
         """All cards, sorted by name."""
         return sorted(self._cards.values(), key=lambda card: card.name)
 
-    def names(self) -> list[str]:
-        """All names and aliases, sorted."""
-        return sorted(self._by_name)
-
     def with_card(self, card: Card) -> Catalog:
         """A catalog in which every name and alias of `card` means `card`."""
         taken = set(_names(card))

@@ -35,11 +35,6 @@ class Encoded(msgspec.Struct, frozen=True, eq=False):
     truncated: NDArray[np.bool_]
     errors: dict[int, ShoalError]
 
-    def raise_for_errors(self) -> None:
-        """Raise the error of the first text that has one."""
-        if self.errors:
-            raise self.errors[min(self.errors)]
-
 
 class Collector:
     """Takes rows in any order of requests; each is copied, so that responses can be freed."""

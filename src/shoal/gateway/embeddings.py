@@ -50,7 +50,7 @@ class EmbeddingsBody(msgspec.Struct, frozen=True):
         Literal["float", "base64"] | None,
         Meta(description="`base64` is little-endian float32."),
     ] = None
-    user: Annotated[str | None, Meta(description="Kept apart from nothing; accepted.")] = None
+    user: Annotated[str | None, Meta(description="Accepted; has no effect.")] = None
     truncate: Annotated[
         bool | None, Meta(description="Cut inputs that are too long (the default).")
     ] = None
@@ -107,7 +107,7 @@ def _alike(found: list[str], kind: str) -> None:
     for position, other in enumerate(found):
         if other is not kind:
             raise InvalidRequest(
-                f"input[{position}] must be {kind} as the inputs before it; it is {other}",
+                f"input[{position}] must be {kind}, as all inputs are alike; it is {other}",
                 param=f"input[{position}]",
             )
 

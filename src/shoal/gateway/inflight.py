@@ -76,7 +76,7 @@ class Job(msgspec.Struct, frozen=True):
 class _Call:
     """A request that somebody waits for."""
 
-    __slots__ = ("answers", "deadline", "done", "job", "spans", "subject", "timer", "watcher")
+    __slots__ = ("answers", "deadline", "done", "job", "spans", "timer", "watcher")
 
     def __init__(self, job: Job, spans: dict[str, Span], deadline: float) -> None:
         self.job = job

@@ -18,7 +18,7 @@ import uvicorn
 from shoal.catalog.resolve import Catalog
 from shoal.errors import ConfigError
 from shoal.gateway.app import App
-from shoal.gateway.onewrite import OneWriteProtocol
+from shoal.gateway.connection import GatewayConnection
 from shoal.gateway.service import Gateway
 from shoal.settings import GatewaySettings
 from shoal.telemetry import log
@@ -103,7 +103,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http=OneWriteProtocol,
+                http=GatewayConnection,
                 loop="uvloop",
                 ws="none",
                 lifespan="on",
@@ -114,7 +114,6 @@ class Server(uvicorn.Server):
                 proxy_headers=False,
                 backlog=BACKLOG,
                 timeout_keep_alive=KEEP_ALIVE_S,
-                timeout_graceful_shutdown=max(1, round(settings.drain_s)),
             )
         )
         self._app = app
@@ -144,7 +143,8 @@ class Server(uvicorn.Server):
             self._drain = asyncio.get_running_loop().create_task(self._drained(why))
 
     async def _drained(self, why: str) -> None:
-        gateway = self._app.gateway
+        gateway, loop = self._app.gateway, asyncio.get_running_loop()
+        deadline = loop.time() + self._settings.drain_s
         gateway.draining = True
         _log.event("gateway_draining", signal=why, requests=gateway.inflight.requests)
         if self._settings.reuse_port:
@@ -154,4 +154,6 @@ class Server(uvicorn.Server):
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(gateway.inflight.idle(), self._settings.drain_s)
         _log.event("gateway_stopped", unanswered=gateway.inflight.requests)
+        # What is left of the time belongs to bodies on their way in and answers on their way out.
+        self.config.timeout_graceful_shutdown = max(1, round(deadline - loop.time()))
         self.should_exit = True

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.errors import InvalidItem, InvalidRequest, ModelOutputInvalid
+from shoal.errors import InvalidItem, ModelOutputInvalid
 from shoal.values import EncodeParams, Encoding
 
 FORMS = 'a string, {"text": "..."}, or a list of token ids'
@@ -47,15 +47,6 @@ def read_item(raw: bytes, encoding: Encoding) -> str | list[int]:
     if (item.text is None) == (item.tokens is None):
         raise InvalidItem(f'give exactly one of "text" and "tokens"; an item is {FORMS}')
     return item.text if item.text is not None else (item.tokens or [])
-
-
-def check_dimensions(dimensions: int | None, dim: int) -> None:
-    """Raises `InvalidRequest` unless `dimensions` is None or from 1 to the model's width."""
-    if dimensions is not None and not 1 <= dimensions <= dim:
-        raise InvalidRequest(
-            f"dimensions must be from 1 to {dim} for this model, not {dimensions}",
-            param="dimensions",
-        )
 
 
 def finish(pooled: NDArray[np.float32], params: EncodeParams, normalize: bool) -> Vectors:

@@ -166,7 +166,8 @@ class Hello(Message, frozen=True, tag="hello"):
 
 
 class Load(Message, frozen=True, tag="load"):
-    """Load a model folder. `heads`: output name -> options of that head (pooling, dim, ...)."""
+    """Load a model folder. `heads`: output name -> options of that head (pooling, dim, ...);
+    `threads`: CPU threads that its batches may use, 0 for all of the process's."""
 
     model: str
     path: str
@@ -175,6 +176,7 @@ class Load(Message, frozen=True, tag="load"):
     dtype: str = "auto"
     max_tokens: int = 512
     options: dict[str, Any] = {}
+    threads: int = 0
 
 
 class Loaded(Message, frozen=True, tag="loaded"):

@@ -40,7 +40,14 @@ def load_of(card: Card, folder: Path, device: str) -> Load:
     if encode is not None:
         heads = {encode.head: {"pooling": encode.pooling, "dim": encode.dim}}
     return Load(
-        card.name, str(folder), card.family, heads, profile.dtype, card.max_tokens, profile.options
+        model=card.name,
+        path=str(folder),
+        family=card.family,
+        heads=heads,
+        dtype=profile.dtype,
+        max_tokens=card.max_tokens,
+        options=profile.options,
+        threads=profile.threads or 0,
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import shoal
 from shoal.errors import ConfigError, InvalidRequest, ShoalError, UnknownModel
@@ -55,6 +56,7 @@ def test_a_device_that_is_not_there(device: str) -> None:
         ({"dtype": "int3"}, "unknown dtype 'int3'"),
         ({"max_tokens": 65}, "max_tokens of m is 65, but its positions allow 1 to 64"),
         ({"max_tokens": 0}, "allow 1 to 64"),
+        ({"options": {"inputs": "text"}}, "no options; its profile gives inputs"),
     ],
 )
 def test_a_load_that_cannot_be(
@@ -63,6 +65,15 @@ def test_a_load_that_cannot_be(
     with made.load_fails(said):
         runtime.load(made.load(folder, **change))
     assert runtime.stats().models == {}
+
+
+def test_a_model_uses_the_threads_of_its_profile(runtime: TorchRuntime, folder: Path) -> None:
+    runtime.load(made.load(folder))
+    runtime.load(made.load(folder, model="wide", threads=2))
+    for model, threads in (("wide", 2), ("m", 1), ("wide", 2)):
+        made.run(runtime, [[1, 2]], model)
+        assert torch.get_num_threads() == threads
+    made.run(runtime, [[1, 2]])  # as it was: the number is the whole process's
 
 
 def test_stats_tell_what_is_held(loaded: TorchRuntime, folder: Path) -> None:

@@ -61,6 +61,7 @@ class Model:
         self._heads = heads.build(load.heads)
         self._encoder = _load_encoder(load, device)
         self._max_tokens = load.max_tokens
+        self.threads = load.threads
         self._pass_tokens = _PASS_TOKENS_CUDA if device.type == "cuda" else _PASS_TOKENS_CPU
 
     @property

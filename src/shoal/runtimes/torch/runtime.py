@@ -54,6 +54,7 @@ class TorchRuntime:
 
     def __init__(self, device: str = "cpu", threads: int = 1) -> None:
         self._device = _device(device)
+        self._threads = threads
         self._models: dict[str, Model] = {}
         self._batches = 0
         # Read when oneDNN first computes. It holds about 0.7 MB a kernel and keeps 1,024 of them
@@ -72,6 +73,11 @@ class TorchRuntime:
 
     def load(self, load: Load) -> Loaded:
         """Make a model resident, warmed up. Raises `ModelLoadFailed` with the reason."""
+        if load.options:
+            raise ModelLoadFailed(
+                f"{load.model}: the torch runtime has no options; its profile gives "
+                f"{', '.join(load.options)}"
+            )
         if load.model in self._models:
             self.unload(load.model)
         began = time.perf_counter()
@@ -95,6 +101,9 @@ class TorchRuntime:
         """One batch through one model. Raises `OutOfMemory`, `UnknownModel`, `InvalidRequest`."""
         model = self._resident(batch.model)
         tokens, lengths = _read(batch)
+        threads = model.threads or self._threads
+        if threads != torch.get_num_threads():
+            torch.set_num_threads(threads)
         began = time.perf_counter()
         try:
             outputs = model.run(tokens, lengths, batch.heads)
