@@ -13,6 +13,11 @@ from typing import ClassVar
 
 import msgspec
 
+#: Longest message; what callers and files say is quoted in them and may be of any length.
+MAX_MESSAGE = 2000
+#: Longest `param`, and longest word that a nearest one is looked for.
+MAX_NAME = 200
+
 
 class ErrorInfo(msgspec.Struct, frozen=True, array_like=True):
     """An error as it travels between processes; `ShoalError.info` makes it."""
@@ -35,9 +40,9 @@ class ShoalError(Exception):
     def __init__(
         self, message: str, *, param: str | None = None, retry_after_s: float | None = None
     ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.param = param
+        super().__init__(bounded(message))
+        self.message = bounded(message)
+        self.param = None if param is None else bounded(param, MAX_NAME)
         self.retry_after_s = retry_after_s
 
     @property
@@ -95,6 +100,21 @@ class PayloadTooLarge(ShoalError):
 
     code = "payload_too_large"
     status = 413
+
+
+class HeadTooLarge(ShoalError):
+    """Request line and headers; the message names the limit."""
+
+    code = "head_too_large"
+    status = 431
+
+
+class HeadTimeout(ShoalError):
+    """The caller was too slow to say what it wants."""
+
+    code = "head_timeout"
+    status = 408
+    retryable = True
 
 
 class UnsupportedMediaType(ShoalError):
@@ -209,5 +229,14 @@ class ProtocolError(ShoalError):
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """`` (did you mean 'x'?)`` for the closest known word, or an empty string."""
+    if len(word) > MAX_NAME:
+        return ""  # comparing takes time that grows with its length
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
     return f" (did you mean '{close[0]}'?)" if close else ""
+
+
+def bounded(text: str, most: int = MAX_MESSAGE) -> str:
+    """`text`, without its middle where it is too long: a message's start and its reason stay."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 2]} … {text[-(most // 2) :]}"

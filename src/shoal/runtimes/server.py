@@ -15,7 +15,7 @@ import traceback
 from queue import SimpleQueue
 from typing import assert_never
 
-from shoal.errors import ProtocolError, ShoalError
+from shoal.errors import ProtocolError, ShoalError, bounded
 from shoal.runtimes.base import OutOfMemory, Runtime
 from shoal.wire.frames import FrameReader, frame_of
 from shoal.wire.messages import (
@@ -167,6 +167,7 @@ class Server:
 
 
 def _failed(message: ToRuntime, code: str, text: str) -> Failed:
+    text = bounded(text)
     if isinstance(message, Run):
         return Failed(code, text, batch=message.batch)
     return Failed(code, text, model=getattr(message, "model", None))

@@ -1,0 +1,118 @@
+"""One HTTP connection: what uvicorn leaves open until a request is known.
+
+Decides how large and how slow the head of a request may be (431, 408), that an offer to switch
+protocols is declined by ignoring it (RFC 9110, 7.8), and what is answered to bytes that are no
+HTTP. It must not know paths or bodies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
+from shoal.errors import HeadTimeout, HeadTooLarge, InvalidRequest, ShoalError
+from shoal.gateway.envelope import error_response
+from shoal.gateway.onewrite import OneWriteProtocol
+
+#: Request line and headers; what comes in one read of the socket may pass it.
+MAX_HEAD_BYTES = 64 * 1024
+#: How long they may take, from the connection's start or their first byte.
+HEAD_S = 30.0
+
+
+class GatewayConnection(OneWriteProtocol):
+    """uvicorn's HTTP/1.1 protocol with bounded heads, for clients of any kind."""
+
+    _head_timer: asyncio.TimerHandle | None = None
+    _in_head = True
+    _head_bytes = 0
+    _declined = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._head_timer = self.loop.call_later(HEAD_S, self._head_late)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse; what is left open of a head counts against its bounds."""
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserError:
+            self._refuse(InvalidRequest("these bytes are no HTTP/1.1 request"))
+        except httptools.HttpParserUpgrade as switch:
+            self._read_on(data[switch.args[0] :])
+        if self._in_head and not self.transport.is_closing():
+            self._count_head(len(data))
+
+    def _count_head(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self._refuse(
+                HeadTooLarge(f"the request line and headers are larger than {MAX_HEAD_BYTES} bytes")
+            )
+        elif self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_S, self._head_late)
+
+    def _head_late(self) -> None:
+        if self._head_bytes:
+            self._refuse(HeadTimeout(f"the headers did not arrive within {HEAD_S:g} s"))
+        else:
+            self.transport.close()  # nobody has asked anything
+
+    def _stop_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    # --- the parser's callbacks -------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head, self._head_bytes = True, 0
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._stop_timer()
+        # CONNECT looks like a switch too; uvicorn finds no path in it and says so.
+        if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
+            self._declined = True
+        else:
+            super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        if not self._declined:
+            super().on_message_complete()
+
+    def _read_on(self, rest: bytes) -> None:
+        """Take the request as if it had offered no other protocol; `rest` begins with its body.
+
+        Java's client offers HTTP/2 with each request, and the parser would skip its body.
+        """
+        method, version = self.parser.get_method(), self.parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b" % (method, self.url, version)]
+        lines += [b"%b: %b" % header for header in self.headers if header[0] != b"upgrade"]
+        self._declined = False
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
+        self.data_received(b"\r\n".join([*lines, b"", rest]))
+
+    # --- refusals ---------------------------------------------------------------------------------
+
+    def _refuse(self, error: ShoalError) -> None:
+        """Answer, unless another answer is on its way, and end the connection."""
+        if self.transport.is_closing():
+            return
+        if self.cycle is None or self.cycle.response_complete:
+            response = error_response(error.info)
+            body = response.body if isinstance(response.body, bytes) else b"".join(response.body)
+            self.transport.write(
+                b"%bcontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b"
+                % (STATUS_LINE[error.status], len(body), body)
+            )
+        self.transport.close()

@@ -1,0 +1,124 @@
+"""Bytes that no well-behaved client sends, on a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import urlsplit
+
+import httpx
+import msgspec
+import pytest
+
+from shoal.errors import MAX_MESSAGE
+from shoal.gateway.connection import MAX_HEAD_BYTES
+from tests.gateway.conftest import ALIAS, MODEL, Served
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+BODY = b'{"items": ["a"]}'
+HEAD = b"POST /v1/encode/%b HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n" % (
+    MODEL.encode(),
+    len(BODY),
+)
+PLAIN = HEAD + b"Connection: close\r\n\r\n" + BODY
+
+
+async def answer(gateway: Served, *pieces: bytes) -> bytes:
+    """What comes back until the gateway closes the connection."""
+    url = urlsplit(gateway.url)
+    reader, writer = await asyncio.open_connection(url.hostname, url.port)
+    try:
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+        return await asyncio.wait_for(reader.read(), 10)
+    finally:
+        writer.close()
+
+
+def error_of(response: bytes) -> tuple[int, str]:
+    """Status and code of an answer in the one error shape."""
+    head, _, body = response.partition(b"\r\n\r\n")
+    assert b"content-length: %d" % len(body) in head
+    error = msgspec.json.decode(body)["error"]
+    assert set(error) == {"code", "message", "retryable", "param"}
+    return int(head.split()[1]), error["code"]
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"\x16\x03\x01\x02\x00\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"CONNECT a:1 HTTP/1.1\r\n\r\n",
+    ],
+)
+async def test_what_is_no_request_is_400_in_the_error_shape(
+    gateway: Served, garbage: bytes
+) -> None:
+    assert error_of(await answer(gateway, garbage)) == (400, "invalid_request")
+
+
+@pytest.mark.parametrize(
+    "endless",
+    [
+        b"GET /" + b"a" * 2**20,
+        b"GET / HTTP/1.1\r\nX: " + b"a" * 2**20,
+        b"GET / HTTP/1.1\r\n" + b"X: a\r\n" * 2**17,
+    ],
+)
+async def test_a_head_without_an_end_is_431(gateway: Served, endless: bytes) -> None:
+    pieces = [endless[i : i + 32_768] for i in range(0, MAX_HEAD_BYTES + 1, 32_768)]
+    assert error_of(await answer(gateway, *pieces)) == (431, "head_too_large")
+
+
+async def test_a_head_that_does_not_come_is_408(
+    gateway: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shoal.gateway.connection.HEAD_S", 0.1)
+    assert error_of(await answer(gateway, b"GET / HT")) == (408, "head_timeout")
+    assert await answer(gateway) == b""
+
+
+async def test_a_head_may_come_in_pieces(gateway: Served) -> None:
+    response = await answer(gateway, *(PLAIN[i : i + 7] for i in range(0, len(PLAIN), 7)))
+    assert response.startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("cut", [0, 30, len(HEAD) + 60])
+async def test_an_offer_of_another_protocol_is_ignored_and_the_body_read(
+    gateway: Served, cut: int
+) -> None:
+    offer = (
+        b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n"
+    )
+    whole = HEAD + offer + BODY + HEAD + offer + BODY + PLAIN
+    response = await answer(gateway, whole[:cut], whole[cut:])
+    assert response.count(b"HTTP/1.1 200 ") == 3
+
+
+async def test_names_of_any_length_are_answered_shortly(gateway: Served) -> None:
+    long = "abcdefghij" * 500_000
+    calls = [
+        gateway.http.post("/v1/embeddings", json={"model": long, "input": "a"}),
+        gateway.http.post(
+            "/v1/embeddings", json={"model": ALIAS, "input": "a", "encoding_format": long}
+        ),
+        gateway.http.post(f"/v1/encode/{MODEL}", json={"items": ["a"], long: 1}),
+        gateway.encode(["a"], dtype=long),
+        gateway.encode(["a"], outputs=[long]),
+        gateway.encode(["a"], prompt=long),
+        gateway.http.post(f"/v1/encode/{long[:50_000]}", json={"items": ["a"]}),
+    ]
+    for response in await asyncio.wait_for(asyncio.gather(*calls), 5):
+        assert response.status_code in (400, 404)
+        assert len(response.content) < 2 * MAX_MESSAGE
+
+
+async def test_a_caller_that_goes_away_in_the_middle_leaves_nothing(gateway: Served) -> None:
+    url = urlsplit(gateway.url)
+    for cut in range(0, len(PLAIN), 9):
+        _, writer = await asyncio.open_connection(url.hostname, url.port)
+        writer.write(PLAIN[:cut])
+        writer.close()
+    assert (await gateway.encode(["a"])).status_code == httpx.codes.OK
