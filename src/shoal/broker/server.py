@@ -193,7 +193,7 @@ class BrokerServer:
                     stderr=log_file,
                     # A group of its own: Ctrl-C must reach it last, when the others have drained.
                     start_new_session=True,
-                    preexec_fn=_die_with_parent(),
+                    preexec_fn=dying_with_us(signal.SIGTERM),
                 )
             except OSError as error:
                 raise BrokerError(f"cannot run {self._binary}: {error.strerror}") from None
@@ -268,16 +268,16 @@ async def _info(port: int) -> dict[str, object]:
             await writer.wait_closed()
 
 
-def _die_with_parent() -> Callable[[], None] | None:
-    """What the child runs before `exec`, so that it ends when we are killed (Linux only)."""
+def dying_with_us(number: signal.Signals) -> Callable[[], None] | None:
+    """A child's `preexec_fn`: `number` ends the child when we are killed (Linux only)."""
     if sys.platform != "linux":
         return None
     # All is looked up here: between fork and exec the child must not import or allocate much.
     prctl, parent, getppid = ctypes.CDLL(None).prctl, os.getpid(), os.getppid
 
     def prepare() -> None:
-        prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
-        if getppid() != parent:
+        prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
+        if getppid() != parent:  # we died between fork and prctl
             os._exit(1)
 
     return prepare

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shoal.broker.server import dying_with_us
 from shoal.cli.context import Running, read_running
-from shoal.cli.processes import die_with
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def server(model: str, console: Console) -> Iterator[Running]:
             stderr=file,
             stdin=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C comes to us, and we stop it in good order
-            preexec_fn=die_with(os.getpid()),
+            preexec_fn=dying_with_us(signal.SIGKILL),
         )
     try:
         yield _wait_until_up(process, log, console)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable
 from typing import Protocol
 
+from shoal.broker.server import dying_with_us
 from shoal.errors import ShoalError
 
 #: A life shorter than this is a failed start; five of them in a row and the fault is no accident.
@@ -25,8 +24,6 @@ FIRST_DELAY_S = 0.25
 MAX_DELAY_S = 10.0
 #: Exit code of a wrong setting: starting again cannot help.
 CONFIG_EXIT = 2
-
-_PR_SET_PDEATHSIG = 1
 
 
 class ProcessFailed(ShoalError):
@@ -72,7 +69,9 @@ class Child:
             stdin=asyncio.subprocess.DEVNULL,
             # A group of its own: Ctrl-C in the terminal must reach only us, who stop in order.
             process_group=0,
-            preexec_fn=die_with(os.getpid()),
+            # Not SIGTERM: the broker goes at the same moment, so there is nobody to drain to, and a
+            # process that hangs would stay.
+            preexec_fn=dying_with_us(signal.SIGKILL),
         )
 
     async def wait(self) -> int:
@@ -187,21 +186,3 @@ def _describe(code: int) -> str:
     if code < 0:
         return f"was killed by {signal.Signals(-code).name}"
     return f"exited with code {code}"
-
-
-def die_with(parent: int) -> Callable[[], None] | None:
-    """Code for the child: ask the kernel to kill it when its parent dies (Linux only).
-
-    Not SIGTERM: the broker goes at the same moment, so there is nobody to drain to, and a process
-    that hangs would stay.
-    """
-    if sys.platform != "linux":
-        return None
-    prctl = ctypes.CDLL(None).prctl  # looked up here: after fork as little as possible
-
-    def ask() -> None:
-        prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        if os.getppid() != parent:  # it died between fork and prctl
-            os._exit(1)
-
-    return ask

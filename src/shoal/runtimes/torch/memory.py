@@ -1,27 +1,14 @@
-"""What memory the process and the device hold, and how freed memory goes back."""
+"""How freed memory goes back, and when there was not enough of it."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import gc
-import resource
-import sys
-from pathlib import Path
 
 import torch
 
 _CPU_MESSAGES = ("can't allocate memory", "std::bad_alloc")
-_STATM = Path("/proc/self/statm")
-
-
-def resident_bytes() -> int:
-    """The resident set of this process; on systems without /proc, its peak."""
-    try:
-        return int(_STATM.read_text().split()[1]) * resource.getpagesize()
-    except OSError:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak if sys.platform == "darwin" else peak * 1024
 
 
 def give_back(device: torch.device) -> None:

@@ -25,6 +25,7 @@ from shoal.errors import (
     nearest,
 )
 from shoal.runtimes.base import OutOfMemory
+from shoal.runtimes.process import rss_bytes
 from shoal.runtimes.torch import memory
 from shoal.runtimes.torch.model import FAMILIES, Model
 from shoal.wire.arrays import Array, from_wire, to_wire
@@ -130,7 +131,7 @@ class TorchRuntime:
         """Bytes held per model, resident set, batches run."""
         # A list first: another thread may ask while this one loads or unloads.
         held = {name: model.bytes for name, model in list(self._models.items())}
-        return Stats(held, memory.resident_bytes(), self._batches)
+        return Stats(held, rss_bytes(), self._batches)
 
     def _resident(self, model: str) -> Model:
         if model not in self._models:
