@@ -202,6 +202,20 @@ def test_a_deadline_fails_the_request_and_cancels_it() -> None:
     assert instructions[1:] == [Cancel("a")]
 
 
+def test_a_deadline_says_what_held_the_request_up() -> None:
+    cases: list[tuple[Rate, list[Event], str]] = [
+        (ONE_SECOND_AN_ITEM, [], "X-Request-Timeout, or send less"),
+        (Rate(1.0, 1.0, lanes=0), [], "no worker has 'm' loaded"),
+        (ONE_SECOND_AN_ITEM, [PublishFailed("a.0"), Resumed()], "the broker was away"),
+    ]
+    for rate, failed, why in cases:
+        admission = machine()
+        admission.handle(arrived("a", rate=rate), 0)
+        for event in failed:
+            admission.handle(event, 1)
+        assert why in failure(admission.handle(DeadlinePassed("a"), 60)).message
+
+
 def test_what_ends_twice_ends_once() -> None:
     admission = machine()
     admission.handle(arrived("a"), 0)

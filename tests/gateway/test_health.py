@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from shoal.broker.server import BrokerServer
+from shoal.broker.streams import ensure_streams
+from shoal.settings import CommonSettings
 from tests.gateway.conftest import MODEL, Served, serving, until
 from tests.gateway.scripted import DIM, ScriptedWorker
 
@@ -59,3 +64,27 @@ async def test_models_have_openais_shape_and_more(gateway: Served) -> None:
     assert (one["id"], one["object"], one["owned_by"]) == (MODEL, "model", "shoal")
     assert (one["tasks"], one["max_tokens"], one["dims"]) == (["encode"], 256, {"encode": DIM})
     assert (one["state"], one["prompts"]) == ("resident", ["query", "passage"])
+
+
+async def test_a_broker_that_takes_no_units_is_told_by_readyz_and_at_the_deadline(
+    tmp_path: Path,
+) -> None:
+    own = BrokerServer(CommonSettings(store_dir=str(tmp_path)))
+    await own.start()
+    try:
+        settings = CommonSettings(broker_url=own.url)
+        async with ScriptedWorker(settings, MODEL) as worker, serving(own) as served:
+            await until(lambda: not served.app.gateway.missing())
+            assert (await served.encode(["a"])).status_code == 200
+            await worker.connection.api("STREAM.DELETE.shoal-work", {}, dict[str, Any])
+            late = await served.encode(["a"], headers={"X-Request-Timeout": "0.3"})
+            assert late.status_code == 504
+            assert "did not take" in late.json()["error"]["message"]
+            (missing,) = (await served.http.get("/readyz")).json()["missing"]
+            assert "did not take" in missing
+            await ensure_streams(worker.connection)
+            # Nobody pulls from the new stream; that it takes units is enough to be ready.
+            await served.encode(["a"], headers={"X-Request-Timeout": "0.3"})
+            assert served.app.gateway.missing() == []
+    finally:
+        await own.stop()

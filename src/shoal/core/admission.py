@@ -47,9 +47,12 @@ LEAST_OUTSTANDING_S = 1e-3
 
 
 class _Request:
-    """`waiting` units are in the gateway, `queued` ones on the queue or on their way there."""
+    """`waiting` units are in the gateway, `queued` ones on the queue or on their way there.
 
-    __slots__ = ("id", "model", "queued", "seconds", "tenant", "waiting")
+    Of the `queued` ones the broker once did not take the `untaken`.
+    """
+
+    __slots__ = ("id", "model", "queued", "seconds", "tenant", "untaken", "waiting")
 
     def __init__(self, event: Arrived) -> None:
         self.id = event.request
@@ -57,6 +60,7 @@ class _Request:
         self.tenant = event.tenant
         self.waiting = deque(unit.id for unit in event.units)
         self.queued: set[str] = set()
+        self.untaken: set[str] = set()
         self.seconds = {unit.id: event.rate.seconds(unit.bytes, unit.items) for unit in event.units}
 
 
@@ -124,8 +128,7 @@ class Admission:
             case PublishRefused():
                 return self._end_of(event.unit, event.error, now)
             case PublishFailed():
-                if event.unit in self._request_of:
-                    self._unsent[event.unit] = None
+                self._publish_failed(event.unit)
                 return []
             case Resumed():
                 units, self._unsent = list(self._unsent), {}
@@ -187,6 +190,12 @@ class Admission:
             released.append(Publish(unit))
         return released
 
+    def _publish_failed(self, unit: str) -> None:
+        request = self._request_of.get(unit)
+        if request is not None:
+            self._unsent[unit] = None
+            request.untaken.add(unit)
+
     # --- settling -----------------------------------------------------------------------------
 
     def _replied(self, event: Replied, now: float) -> list[Instruction]:
@@ -201,6 +210,7 @@ class Admission:
         backlog.seconds -= seconds
         backlog.queued_s -= seconds
         request.queued.discard(event.unit)
+        request.untaken.discard(event.unit)
         if not request.seconds:
             self._forget(request)
             return [Keep(event.unit), ack, Complete(request.id)]
@@ -257,10 +267,9 @@ class Admission:
         request = self._requests.get(request_id)
         if request is None:
             return []
-        missing, waiting = len(request.seconds), len(request.waiting)
         error = DeadlineExceeded(
-            f"the deadline passed with {missing} unit(s) unanswered, {waiting} of them not yet "
-            f"on the queue: allow more time with X-Request-Timeout, or send less at once"
+            f"the deadline passed with {len(request.seconds)} unit(s) unanswered: "
+            f"{_why_late(request, self._backlogs[request.model].rate)}"
         )
         return [Fail(request.id, error), *self._end(request, now)]
 
@@ -274,6 +283,25 @@ class Admission:
             error = _load_failed(event.model, event.rate.failed)
             return _joined([Fail(r.id, error), *self._end(r, now)] for r in requests)
         return _joined(self._release(request, backlog) for request in requests)
+
+
+def _why_late(request: _Request, rate: Rate) -> str:
+    """What most likely held it up, and what to do about it."""
+    if request.untaken:
+        return (
+            f"the broker was away or did not take {len(request.untaken)} of them; "
+            f"if that goes on, look at its log and its disk"
+        )
+    if rate.lanes == 0:
+        return (
+            f"no worker has '{request.model}' loaded; if one is starting or loading it, "
+            f"allow more time with X-Request-Timeout"
+        )
+    waiting = len(request.waiting)
+    return (
+        f"{waiting} of them not yet on the queue; allow more time with X-Request-Timeout, "
+        f"or send less at once"
+    )
 
 
 def _load_failed(model: str, reason: str) -> ModelLoadFailed:

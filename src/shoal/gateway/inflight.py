@@ -53,6 +53,8 @@ from shoal.wire.messages import Reply, ReplyPart, Unit, decode_queue, encode
 WATCH_AFTER_S = 0.05
 #: How often units that the broker did not take are tried again.
 RESUME_EVERY_S = 0.1
+#: A unit that the broker did not take says nothing of now after this long.
+FAULT_FRESH_S = 10.0
 
 
 class Broker(Bus, Queue, Acks, Protocol):
@@ -111,6 +113,7 @@ class Inflight:
         self._idle = asyncio.Event()
         self._idle.set()
         self._resume: asyncio.TimerHandle | None = None
+        self._queue_fault: tuple[float, str] | None = None
         self.announce: Callable[[], None] = lambda: None
 
     @property
@@ -121,6 +124,13 @@ class Inflight:
     def units(self) -> int:
         """Units that nobody answered yet."""
         return self._machine.units
+
+    def queue_fault(self) -> str | None:
+        """Why the broker did not take the latest unit; None if it did, or that is long ago."""
+        if self._queue_fault is None:
+            return None
+        at, why = self._queue_fault
+        return why if asyncio.get_running_loop().time() - at < FAULT_FRESH_S else None
 
     async def idle(self) -> None:
         """Return when no request waits."""
@@ -227,7 +237,9 @@ class Inflight:
             return
         error = acked.exception()
         if error is None:
+            self._queue_fault = None
             return
+        self._queue_fault = (asyncio.get_running_loop().time(), str(error))
         if isinstance(error, ShoalError) and not isinstance(error, BrokerError | Unavailable):
             self._handle(PublishRefused(unit, error))
         else:

@@ -96,6 +96,8 @@ class Gateway:
             why.append("this gateway is shutting down")
         if not self._connection.connected:
             why.append("the broker is not reachable")
+        elif (fault := self.inflight.queue_fault()) is not None:
+            why.append(f"the broker did not take the latest unit: {fault}")
         elif not self.fleet.workers:
             why.append(f"no worker of pool '{self.settings.pool}' was heard lately")
         elif not self.fleet.ready:
