@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 from shoal.catalog.card import Card
 from shoal.errors import ErrorInfo
@@ -10,30 +11,41 @@ from shoal.gateway.body import ItemLimits
 from shoal.gateway.http import Request, asked_timeout_s
 from shoal.gateway.inflight import Job
 from shoal.gateway.options import task_of
-from shoal.gateway.replies import Answer, items_of
+from shoal.gateway.replies import Answer, ItemAnswer, items_of
 from shoal.gateway.service import Gateway
 from shoal.values import EncodeParams, Encoding
 from shoal.wire.messages import Timings
 
 
 class Answers:
-    """The answers to one request, unit by unit in the order of its items."""
+    """The answers to one request, in the order of its items."""
 
     def __init__(self, answers: list[Answer]) -> None:
-        self.units = [items_of(answer) for answer in answers]
+        self._answers = answers
+        self.items = sum([answer.span.items for answer in answers])
         self.tokens = sum([sum(answer.reply.tokens) for answer in answers])
         self.slowest = max([answer.reply.timings for answer in answers], key=_whole_s)
 
+    def units(self) -> Iterator[list[ItemAnswer]]:
+        """The items unit by unit, each read when it is asked for: all at once would take long."""
+        return map(items_of, self._answers)
+
     @property
     def all_failed(self) -> bool:
-        return all(item.error is not None for unit in self.units for item in unit)
+        return all(
+            answer.reply.error is not None or len(answer.reply.errors) == answer.span.items
+            for answer in self._answers
+        )
 
     def first_failure(self) -> tuple[int, ErrorInfo] | None:
         """Position and error of the first item that failed; None if none did."""
-        for unit in self.units:
-            for item in unit:
-                if item.error is not None:
-                    return item.position, item.error
+        for answer in self._answers:
+            start, reply = answer.span.start, answer.reply
+            if reply.error is not None:
+                return start, reply.error
+            if reply.errors:
+                first = min(reply.errors)
+                return start + first, reply.errors[first]
         return None
 
 

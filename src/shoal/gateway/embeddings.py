@@ -120,7 +120,7 @@ def _failure(position: int, error: Any) -> Response:
 
 async def _success(body: EmbeddingsBody, answers: Answers) -> Response:
     as_text = body.encoding_format == "base64"
-    parts = ([_embedding(item, as_text) for item in unit] for unit in answers.units)
+    parts = ([_embedding(item, as_text) for item in unit] for unit in answers.units())
     usage = {"prompt_tokens": answers.tokens, "total_tokens": answers.tokens}
     after = {"model": body.model, "usage": usage}
     return Response(await json_list(parts, {"object": "list"}, "data", after))

@@ -16,7 +16,14 @@ from shoal.gateway.embed import Answers, embed, item_limits, read_body
 from shoal.gateway.envelope import error_response
 from shoal.gateway.http import JSON, MSGPACK, MSGPACK_TYPES, Request, Response, media_type
 from shoal.gateway.options import EncodeOptions, checked_params
-from shoal.gateway.render import Vector, json_list, located, msgpack, native_item, tensor
+from shoal.gateway.render import (
+    Vector,
+    json_list,
+    located,
+    msgpack_list,
+    native_item,
+    tensor,
+)
 from shoal.gateway.service import Gateway
 from shoal.values import Encoding
 
@@ -70,7 +77,7 @@ class EncodeRoute:
             error = located(failure[1], f"items[{failure[0]}]")
             return error_response(error, msgpack=request.wants_msgpack)
         if request.wants_msgpack:
-            return _in_msgpack(model, answers)
+            return await _in_msgpack(model, answers)
         return await _in_json(model, answers)
 
 
@@ -89,7 +96,7 @@ def body_encoding(request: Request) -> Encoding:
 
 
 async def _in_json(model: str, answers: Answers) -> Response:
-    parts = ([native_item(item, _as_it_is) for item in unit] for unit in answers.units)
+    parts = ([native_item(item, _as_it_is) for item in unit] for unit in answers.units())
     usage = {"usage": {"tokens": answers.tokens}}
     return Response(await json_list(parts, {"model": model}, "items", usage))
 
@@ -98,7 +105,7 @@ def _as_it_is(row: Vector) -> Vector:
     return row
 
 
-def _in_msgpack(model: str, answers: Answers) -> Response:
-    items = [native_item(item, tensor) for unit in answers.units for item in unit]
-    body = {"model": model, "items": items, "usage": {"tokens": answers.tokens}}
-    return Response(msgpack(body), content_type=MSGPACK)
+async def _in_msgpack(model: str, answers: Answers) -> Response:
+    parts = ([native_item(item, tensor) for item in unit] for unit in answers.units())
+    fields = {"model": model, "usage": {"tokens": answers.tokens}}
+    return Response(await msgpack_list(parts, fields, "items", answers.items), content_type=MSGPACK)

@@ -72,6 +72,20 @@ async def json_list(
     return pieces
 
 
-def msgpack(value: dict[str, Any]) -> bytes:
-    """`value` as MessagePack."""
-    return _msgpack.encode(value)
+async def msgpack_list(
+    parts: Iterable[list[dict[str, Any]]], fields: dict[str, Any], key: str, count: int
+) -> list[bytes]:
+    """``{**fields, key: [items of all parts]}`` in MessagePack, a piece for each part.
+
+    `count`: how many items the parts have in all. `fields` are at most 14.
+    https://github.com/msgpack/msgpack/blob/master/spec.md#map-format-family
+    """
+    encode = _msgpack.encode
+    pairs = [encode(part) for field in fields.items() for part in field]
+    pieces = [b"".join([bytes([0x80 | len(fields) + 1]), *pairs, encode(key)])]
+    pieces.append(b"\xdd" + count.to_bytes(4, "big"))
+    for part in parts:
+        if len(pieces) > 2:
+            await asyncio.sleep(0)
+        pieces.append(b"".join([encode(item) for item in part]))
+    return pieces

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from shoal.catalog.resolve import Catalog
 from shoal.core import events as ev
-from shoal.errors import ComputeFailed, ErrorInfo
+from shoal.errors import ComputeFailed, ErrorInfo, ProtocolError
 from shoal.tasks import encode
 from shoal.values import EncodeParams
 from shoal.wire.arrays import from_wire, to_wire
@@ -17,8 +17,6 @@ from shoal.wire.messages import Done, Run
 from shoal.worker.stash import Stash
 from shoal.worker.text import Prepared
 from shoal.worker.watch import Watch
-
-_EMPTY = Prepared()
 
 
 class Batches:
@@ -34,7 +32,7 @@ class Batches:
         """The batch as the runtime takes it."""
         self._running[run.batch] = (run, now)
         prepared = [self._item(item) for item in run.items]
-        heads = list(dict.fromkeys(head for item in run.items for head in self._heads(item)))
+        heads = self._asked(run)
         if prepared[0].text is not None:
             return Run(run.batch, run.model, heads, texts=[p.text or "" for p in prepared])
         ids = [p.ids for p in prepared if p.ids is not None]
@@ -43,10 +41,14 @@ class Batches:
         return Run(run.batch, run.model, heads, to_wire(tokens), to_wire(lengths))
 
     def _item(self, item: ev.Item) -> Prepared:
-        return self._units[item.unit].items[item.index] or _EMPTY
+        prepared = self._units[item.unit].items[item.index]
+        assert prepared is not None, "an item that failed runs in no batch"
+        return prepared
 
-    def _heads(self, item: ev.Item) -> tuple[str, ...]:
-        return self._units[item.unit].unit.params.outputs
+    def _asked(self, run: ev.Run) -> list[str]:
+        """The heads that any unit still here wants."""
+        units = [unit for item in run.items if (unit := self._units.get(item.unit)) is not None]
+        return list(dict.fromkeys(head for unit in units for head in unit.unit.params.outputs))
 
     def dropped(self, batch: int) -> None:
         """The batch came back undone."""
@@ -59,12 +61,17 @@ class Batches:
                 del self._running[batch]
 
     def done(self, lane: str, done: Done) -> None:
-        """Give every unit its rows, or the errors of its items."""
-        run, started_at = self._running.pop(done.batch, (None, 0.0))
+        """Give every unit its rows, or the errors of its items.
+
+        Raises:
+            ProtocolError: the runtime did not answer what it was asked; nothing was given yet.
+        """
+        run, started_at = self._running.get(done.batch, (None, 0.0))
         if run is None:
             return
+        arrays = _rows(done, self._asked(run), len(run.items))
+        del self._running[done.batch]
         self._watch.batch_done(lane, run, done)
-        arrays = {head: from_wire(array) for head, array in done.arrays.items()}
         for items, params in self._by_params(run.items):
             rows = [row for row, _ in items]
             self._spread(items, self._finish(arrays, rows, params, run.model, len(run.items)), done)
@@ -113,6 +120,15 @@ class Batches:
                 stash.fail(item.index, encode.invalid_output().info)
             else:
                 stash.rows[item.index] = {head: array[position] for head, array in vectors.items()}
+
+
+def _rows(done: Done, heads: list[str], items: int) -> dict[str, NDArray[Any]]:
+    arrays = {head: from_wire(array) for head, array in done.arrays.items()}
+    for head in heads:
+        shape = arrays[head].shape if head in arrays else None
+        if shape is None or len(shape) != 2 or shape[0] != items:
+            raise ProtocolError(f"batch of {items} items was answered with '{head}' of {shape}")
+    return arrays
 
 
 def _as_compute_error(error: ErrorInfo) -> ErrorInfo:

@@ -32,6 +32,7 @@ class HealthServer:
         self._socket = _listen(settings.health_host, settings.health_port)
         config = uvicorn.Config(
             self._app,
+            ws="none",
             interface="asgi3",  # not found out for a bound method
             log_config=None,
             log_level="warning",
@@ -45,7 +46,7 @@ class HealthServer:
     @property
     def url(self) -> str:
         host, port = self._socket.getsockname()[:2]
-        return f"http://{host}:{port}"
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._server.serve(sockets=[self._socket]))
