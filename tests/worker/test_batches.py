@@ -1,0 +1,69 @@
+"""Batches between core and runtime: what a runtime answers is checked before anyone gets it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from shoal.catalog.card import Card, EncodeTask, Source, Tasks
+from shoal.catalog.resolve import Catalog
+from shoal.core import events as ev
+from shoal.core.models import ModelState
+from shoal.errors import ProtocolError
+from shoal.telemetry.metrics import WorkerMetrics
+from shoal.values import EncodeParams
+from shoal.wire.arrays import Array, to_wire
+from shoal.wire.messages import Done, Unit
+from shoal.worker.batches import Batches
+from shoal.worker.models import spec_of
+from shoal.worker.stash import Stash
+from shoal.worker.text import Prepared
+from shoal.worker.watch import Watch
+
+CARD = Card("m", Source(dir="/m"), "fake", Tasks(encode=EncodeTask(dim=2)), max_tokens=8)
+BATCH = ev.Run("cpu", 1, "m", [ev.Item("u", 0, 3), ev.Item("u", 1, 3)], 0.1)
+
+
+def rows(*shape: int) -> Array:
+    return to_wire(np.ones(shape, np.float32))
+
+
+@pytest.fixture
+def stash() -> Stash:
+    unit = Unit("u", "r", "m", "encode", EncodeParams(), "json", [b'"a"', b'"b"'], 60.0, "here")
+    stash = Stash(unit, "ack", 1, 0.0, 0.0)
+    stash.prepared([Prepared(text="a", length=3), Prepared(text="b", length=3)], 0.0)
+    return stash
+
+
+@pytest.fixture
+def batches(stash: Stash) -> Batches:
+    watch = Watch(WorkerMetrics(), {"m": ModelState(spec_of(CARD, "cpu"))}, None)
+    batches = Batches({"u": stash}, watch, Catalog([CARD]))
+    run = batches.started(BATCH, 1.0)
+    assert (run.heads, run.texts) == (["dense"], ["a", "b"])
+    return batches
+
+
+def test_every_unit_gets_its_rows(batches: Batches, stash: Stash) -> None:
+    batches.done("cpu", Done(1, {"dense": rows(2, 2)}, 0.1))
+    reply = stash.answer("w")
+    assert reply.outputs["dense"].shape == (2, 2)
+    assert (reply.timings.compute_s, reply.timings.batch_items) == (0.1, 2)
+
+
+@pytest.mark.parametrize(
+    "arrays", [{}, {"dense": rows(1, 2)}, {"dense": rows(4)}, {"sparse": rows(2, 2)}]
+)
+def test_an_answer_that_does_not_fit_its_batch_is_no_answer(
+    batches: Batches, stash: Stash, arrays: dict[str, Array]
+) -> None:
+    with pytest.raises(ProtocolError, match="batch of 2 items was answered with 'dense' of"):
+        batches.done("cpu", Done(1, arrays, 0.1))
+    assert stash.rows == [None, None]
+
+
+def test_a_batch_that_nobody_runs_any_more_is_ignored(batches: Batches, stash: Stash) -> None:
+    batches.lost("cpu", {"m"})
+    batches.done("cpu", Done(1, {}, 0.1))
+    assert stash.rows == [None, None]
