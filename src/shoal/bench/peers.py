@@ -73,7 +73,8 @@ WORKLOADS = (
 class Round(msgspec.Struct, frozen=True):
     """One side's round. `cosine`: the least over all texts, to the in-process vectors.
 
-    `others_cpu`: share of a core that all other sides took meanwhile.
+    `cpu_ms`: processor time a text, of all processes of the side; it depends less than the rate on
+    what else the machine does. `others_cpu`: share of a core that all other sides took meanwhile.
     """
 
     texts_per_s: float
@@ -81,6 +82,7 @@ class Round(msgspec.Struct, frozen=True):
     p99_ms: float
     errors: int
     cosine: float
+    cpu_ms: float
     others_cpu: float
 
 
@@ -195,10 +197,11 @@ def _alone(side: Side, sides: list[Side], noisy: set[int]) -> Iterator[None]:
 def _round(
     side: Side, sides: list[Side], task: Task, reference: Vectors | None
 ) -> tuple[Round, Vectors | None]:
+    own = descendants(side.pid)
     others = [p for pid in {s.pid for s in sides} - {side.pid} for p in descendants(pid)]
-    before = cpu_s(others)
+    before, others_before = cpu_s(own), cpu_s(others)
     answer = side.run(task)
-    others_cpu = (cpu_s(others) - before) / answer.seconds
+    own_s, others_s = cpu_s(own) - before, cpu_s(others) - others_before
     reference = answer.vectors if reference is None else reference
     round_ = Round(
         task.texts / answer.seconds,
@@ -206,7 +209,8 @@ def _round(
         answer.p99_ms,
         answer.errors,
         _least_cosine(answer.vectors, reference),
-        others_cpu,
+        own_s * 1e3 / task.texts,
+        others_s / answer.seconds,
     )
     return round_, reference
 
@@ -221,7 +225,7 @@ def _least_cosine(vectors: Vectors | None, reference: Vectors | None) -> float:
 
 def table(result: Result) -> str:
     """One table a workload: medians, and Shoal's ratio to each side."""
-    head = ["", "texts/s", "Shoal is", "p50 ms", "p99 ms", "cosine ≥", "errors"]
+    head = ["", "texts/s", "Shoal is", "CPU ms/text", "p50 ms", "p99 ms", "cosine ≥", "errors"]
     parts = []
     for workload in dict.fromkeys(m.workload for m in result.measured):
         measured = [m for m in result.measured if m.workload == workload]
@@ -237,6 +241,7 @@ def _row(measured: Measured, ours: Measured) -> list[object]:
         measured.side,
         measured.median(lambda r: r.texts_per_s),
         "" if measured is ours else f"{ours.ratio_to(measured):.2f}×",
+        measured.median(lambda r: r.cpu_ms),
         measured.median(lambda r: r.p50_ms),
         measured.median(lambda r: r.p99_ms),
         f"{cosine:.5f}",
