@@ -39,6 +39,18 @@ def listen(connection: Connection, subject: str) -> Heard:
     return heard
 
 
+async def on_queue(connection: Connection) -> int:
+    info = await connection.api("STREAM.INFO.shoal-work", {}, dict)
+    return int(info["state"]["messages"])
+
+
+async def emptied(connection: Connection) -> None:
+    """Wait until no unit is left: a stream removes what is done a moment after it was told."""
+    async with asyncio.timeout(10):
+        while await on_queue(connection):
+            pass
+
+
 async def crash(broker: BrokerServer) -> None:
     assert broker.pid is not None
     os.kill(broker.pid, signal.SIGKILL)
@@ -257,14 +269,9 @@ async def test_a_unit_past_its_time_to_live_is_not_delivered(
 ) -> None:
     await connection.publish_unit(SUBJECT, b"short", 0.2, "id-1")  # rounded up to a second
     await connection.publish_unit(SUBJECT, b"long", 60, "id-2")
-
-    async def left() -> int:
-        info = await connection.api("STREAM.INFO.shoal-work", {}, dict)
-        return int(info["state"]["messages"])
-
-    assert await left() == 2
+    assert await on_queue(connection) == 2
     async with asyncio.timeout(5):
-        while await left() == 2:
+        while await on_queue(connection) == 2:
             await asyncio.sleep(0.02)
     puller.pull(1, "work", POOL, MODEL, 5, None)
     await eventually(lambda: 1 in recorder.ends)
@@ -383,8 +390,7 @@ async def test_an_ack_by_another_process_tells_the_worker(
     connection.publish("shoal.reply.g", recorder.deliveries[0][1].ack.encode(), reply=inbox)
     await eventually(lambda: heard)
     assert heard[0][2] is None
-    info = await connection.api("STREAM.INFO.shoal-work", {}, dict)
-    assert info["state"]["messages"] == 0
+    await emptied(connection)
 
 
 async def test_a_unit_given_back_comes_again_after_its_delay(
@@ -412,8 +418,7 @@ async def test_a_terminated_unit_is_gone(
     await eventually(lambda: recorder.deliveries)
     connection.term(recorder.deliveries[0][1].ack, "nobody waits for it")
     await connection.flush()
-    info = await connection.api("STREAM.INFO.shoal-work", {}, dict)
-    assert info["state"]["messages"] == 0
+    await emptied(connection)
 
 
 # --- losing the connection --------------------------------------------------------------------
@@ -465,8 +470,7 @@ async def test_a_unit_held_over_a_crash_can_still_be_acked(
     heard = listen(connection, inbox)
     connection.ack(recorder.deliveries[0][1].ack, reply=inbox)
     await eventually(lambda: heard)
-    info = await connection.api("STREAM.INFO.shoal-work", {}, dict)
-    assert info["state"]["messages"] == 0
+    await emptied(connection)
 
 
 async def test_closing_while_the_broker_is_away_ends(
