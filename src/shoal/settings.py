@@ -101,7 +101,11 @@ class WorkerSettings(CommonSettings, frozen=True, forbid_unknown_fields=True, kw
     """`shoal worker`."""
 
     models: Annotated[
-        list[str], _doc("Models to load at start and keep: catalog names, folders or `org/name`.")
+        list[str],
+        _doc(
+            "Models to load at start and keep: names in the catalog. "
+            "`shoal serve` takes folders and `org/name` too."
+        ),
     ] = []
     on_demand: Annotated[
         bool, _doc("Load other models of the catalog when requests for them wait.")

@@ -156,7 +156,7 @@ def server_timing(header: str) -> dict[str, float]:
 
 def _next_steps(model: str, console: Console) -> None:
     steps = {
-        f"shoal serve {model}": "keep it running (shoal is in .venv/bin)",
+        f"shoal serve {model}": "keep it running; it is in .venv/bin",
         f"shoal encode {model} 'a fish'": "a vector on the command line",
         "shoal serve ./my-model": "any folder of a known architecture",
         "make test": "everything CI checks",

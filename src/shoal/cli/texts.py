@@ -37,6 +37,7 @@ def gather(arguments: list[str], file: str | None, field: str | None) -> list[st
     lines = [line.rstrip("\n") for line in io.StringIO(_read(name), newline=None)]
     if field is None:
         return lines
+    name = "stdin" if name == STDIN else name
     return [_field(line, field, f"{name}:{n}") for n, line in enumerate(lines, 1) if line.strip()]
 
 
