@@ -3,6 +3,10 @@
 import asyncio
 import os
 import signal
+import socket
+import sys
+from asyncio.subprocess import Process
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -14,7 +18,7 @@ from shoal.values import EncodeParams
 from shoal.wire.arrays import from_wire
 from shoal.worker.main import Worker
 
-from .conftest import StartWorker
+from .conftest import CARD, StartWorker
 from .scripted import ScriptedGateway, until
 
 
@@ -238,3 +242,33 @@ async def test_health_rests_on_a_forward_pass(
         assert await ready()
         assert "shoal_worker_units_held" in (await client.get("/metrics")).text
         assert (await client.get("/nope")).status_code == 404
+
+
+async def process_of(broker_url: str, *flags: str) -> Process:
+    command = (sys.executable, "-m", "shoal.cli", "worker", "--broker-url", broker_url, *flags)
+    return await asyncio.create_subprocess_exec(*command)
+
+
+async def test_a_signal_ends_a_worker_that_waits_for_its_broker() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.setblocking(False)
+        worker = await process_of(f"nats://127.0.0.1:{silent.getsockname()[1]}")
+        accept = asyncio.get_running_loop().sock_accept(silent)
+        connection, _ = await asyncio.wait_for(accept, 30)
+        with connection:
+            worker.terminate()
+            assert await asyncio.wait_for(worker.wait(), 10) == 0
+
+
+async def test_the_first_signal_drains_and_the_second_does_not_wait(
+    broker: BrokerServer, gateway: ScriptedGateway, tmp_path: Path
+) -> None:
+    card = tmp_path / "fake.yaml"
+    card.write_text(CARD.format(name="fake", dim=8, options="{inputs: text, base_s: 600.0}"))
+    worker = await process_of(broker.url, "--models", "fake", "--catalog", str(card))
+    await gateway.publish(["a text"])
+    await until(lambda: any(pulse.units_held for pulse in gateway.pulses.values()))
+    worker.terminate()
+    await until(lambda: all(pulse.draining for pulse in gateway.pulses.values()))
+    worker.terminate()
+    assert await asyncio.wait_for(worker.wait(), 20) == 0

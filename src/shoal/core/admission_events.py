@@ -15,7 +15,7 @@ class Rate(msgspec.Struct, frozen=True):
 
     Attributes:
         lanes: lanes where the model is resident.
-        failed: why no worker can load the model; None while any can.
+        failed: why a worker cannot load the model; None while any has it or is loading it.
     """
 
     seconds_per_byte: float

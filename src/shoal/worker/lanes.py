@@ -136,11 +136,11 @@ class Lanes:
         else:
             future.set_exception(error)
 
-    async def stop(self) -> None:
-        """End all processes."""
+    async def stop(self, grace_s: float) -> None:
+        """End all processes; `grace_s` as `RuntimeProcess.stop` takes it."""
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*(process.stop() for process in self._processes.values()))
+        await asyncio.gather(*(process.stop(grace_s) for process in self._processes.values()))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

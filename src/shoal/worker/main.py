@@ -1,4 +1,8 @@
-"""Starts a worker: connects its parts, follows signals, and ends it without losing a unit."""
+"""Starts a worker: connects its parts, follows signals, and ends it without losing a unit.
+
+The first SIGTERM drains: what has not started is given back, what has is answered within `drain_s`.
+The second one does not wait: units still held go to other workers after `ack_wait_s`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import os
 import secrets
 import signal
 import socket
+from collections.abc import Coroutine
 from typing import Any
 
 import uvloop
@@ -42,6 +47,9 @@ _log = log.get(__name__)
 
 #: How long to try to reach the broker at start, as it may start at the same moment.
 CONNECT_S = 30.0
+#: A batch takes a second at most; told to end at once, nobody waits for one.
+RUNTIME_GRACE_S = 5.0
+HURRIED_S = 0.2
 
 
 def run(settings: WorkerSettings) -> None:
@@ -54,7 +62,7 @@ def run(settings: WorkerSettings) -> None:
 
 async def _run(settings: WorkerSettings) -> None:
     loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
+    stop, at_once = asyncio.Event(), asyncio.Event()
     crashes: list[str] = []
 
     def crashed(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -62,20 +70,36 @@ async def _run(settings: WorkerSettings) -> None:
         crashes.append(context["message"])
         loop.default_exception_handler(context)
         stop.set()
+        at_once.set()
+
+    def signalled() -> None:
+        (at_once if stop.is_set() else stop).set()
 
     loop.set_exception_handler(crashed)
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, signalled)
     worker = Worker(settings)
     try:
-        await worker.start()
-        await stop.wait()
-        if not crashes:
-            await worker.drain()
+        if await _unless(stop, worker.start()):
+            await stop.wait()
+            await _unless(at_once, worker.drain())
     finally:
-        await worker.close()
+        await worker.close(HURRIED_S if at_once.is_set() else RUNTIME_GRACE_S)
     if crashes:
         raise WorkerCrashed(f"{crashes[0]}; the log has the traceback")
+
+
+async def _unless(event: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Do `work`, or give it up when `event` comes; whether it was done."""
+    task, called_off = asyncio.create_task(work), asyncio.create_task(event.wait())
+    await asyncio.wait([task, called_off], return_when=asyncio.FIRST_COMPLETED)
+    called_off.cancel()
+    if not task.done():
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return False
+    task.result()
+    return True
 
 
 class Worker:
@@ -167,15 +191,18 @@ class Worker:
         if not await self._loop.drained(self._settings.drain_s):
             _log.event("drain_timed_out", level="warning", units=len(self.core.units))
 
-    async def close(self) -> None:
-        """End everything; units still held go to other workers after `ack_wait_s`."""
+    async def close(self, grace_s: float = RUNTIME_GRACE_S) -> None:
+        """End everything; units still held go to other workers after `ack_wait_s`.
+
+        `grace_s`: how long a runtime may take to end after each request, before it is killed.
+        """
         if self._queue is not None:
             self._loop.emit(ev.DrainBegan())
         for task in self._tasks:
             task.cancel()
         if self._preparing is not None:
             await asyncio.to_thread(self._preparing.stop)
-        await self._lanes.stop()
+        await self._lanes.stop(grace_s)
         if self._tasks:
             await self._health.stop()
         if self._queue is not None:
