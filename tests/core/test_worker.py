@@ -74,6 +74,32 @@ def test_pulls_a_whole_batch_just_before_the_lane_is_free() -> None:
     assert core.handle(ev.Ticked(), 1.0465) == [ev.Pull(2, "m", 3, standing=False)]
 
 
+def test_a_busy_worker_asks_for_a_whole_batch_when_nothing_told_it_what_waits() -> None:
+    core = ready()
+    core.models["m"].unit_seen(0.02)
+    running(core, "u", [50])
+    assert core.handle(ev.Ticked(), 1.01) == []
+    (pull,) = core.handle(ev.Ticked(), 1.0465)
+    assert isinstance(pull, ev.Pull)
+    assert (pull.count > 1, pull.standing) == (True, False)
+    # nothing was there: now a unit that comes is wanted, whenever
+    found = core.handle(ev.PullEnded(pull.pull, found_all=True), 1.047)
+    assert found == [ev.Pull(pull.pull + 1, "m", 1, standing=True)]
+
+
+def test_a_busy_lane_waits_for_the_rest_of_its_next_batch_and_an_idle_one_does_not() -> None:
+    core = ready()
+    running(core, "u", [50])
+    core.handle(ev.Ticked(), 1.0465)  # pulls
+    core.handle(ev.Arrived(head("v", "v"), 2, 1), 1.047)
+    core.handle(ev.Arrived(head("w", "w"), 2, 0), 1.047)
+    assert core.handle(ev.Prepared([("v", [5])]), 1.0485) == []
+    core.handle(ev.PullEnded(2, found_all=True), 1.0485)
+    out = core.handle(ev.Finished("cpu", 1, 0.05), 1.049)
+    (run,) = [i for i in out if isinstance(i, ev.Run)]
+    assert [item.unit for item in run.items] == ["v"]
+
+
 def test_an_idle_worker_takes_what_waits_behind_a_unit_at_once() -> None:
     core = ready()
     core.models["m"].unit_seen(0.02)

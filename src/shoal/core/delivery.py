@@ -89,6 +89,7 @@ class Units:
         model = self._models[head.model]
         held = self._held[head.id] = Held(head, model.items_s(head.estimate))
         model.hold(held.waiting_s)
+        model.preparing += 1
         if head.request in self._gone:
             return self.terminate(head.id, "cancelled")
         return [ev.Prepare(head.id)]
@@ -96,9 +97,10 @@ class Units:
     def prepared(self, unit: str, lengths: list[int], now: float) -> list[Instruction]:
         """Put the unit's items on the shelf; if none is left to compute, answer at once."""
         held = self._held.get(unit)
-        if held is None or held.prepared:
+        if held is None or held.prepared or held.replied:
             return []
         model = self._models[held.head.model]
+        model.preparing -= 1
         items = [Item(unit, index, tokens) for index, tokens in enumerate(lengths) if tokens > 0]
         held.prepared, held.undone, held.unstarted = True, len(items), len(items)
         model.unhold(held.waiting_s)
@@ -191,6 +193,7 @@ class Units:
         model = self._models[held.head.model]
         model.shelf.remove(held.head.id)
         model.unhold(held.waiting_s)
+        model.preparing -= not held.prepared
         held.waiting_s = 0.0
 
     # --- time -------------------------------------------------------------------------------------

@@ -150,8 +150,11 @@ def _by_unit(items: list[Item]) -> dict[str, list[Item]]:
 def _choose(
     lane: Lane, models: list[ModelState], now: float
 ) -> tuple[ModelState, list[Item]] | None:
-    """A batch of the model with work that was served longest ago; suspects once their time came."""
-    ready = [model for model in models if model.shelf]
+    """A batch of the model with work that was served longest ago; suspects once their time came.
+
+    While the lane is still busy, a batch whose other items are just coming waits for them.
+    """
+    ready = [m for m in models if m.shelf and not (lane.batches and m.gathering)]
     suspects = [
         model
         for model in models

@@ -36,6 +36,8 @@ class ModelState:
         self.failed_until = 0.0
         self.load_crashes = 0
         self.pending = 0
+        self.pending_at = 0.0
+        self.preparing = 0
         self.pulled_at = 0.0
         self.standing_pull: int | None = None
         self.batch_pull: int | None = None
@@ -65,6 +67,12 @@ class ModelState:
     def items_s(self, features: Features) -> float:
         """Predicted seconds these items add to batches, without the batches' fixed cost."""
         return max(1e-6, self.cost.batch_s(features) - self.cost.base_s)
+
+    @property
+    def gathering(self) -> bool:
+        """Whether more items for the next batch are on their way, and there is room for them."""
+        coming = self.batch_pull is not None or self.preparing > 0
+        return coming and self.waiting_s < self.spec.budget.seconds
 
     def hold(self, seconds: float) -> None:
         """This much predicted work waits here now."""

@@ -19,6 +19,10 @@ MAX_PULL = 512
 REFUSED_S = 0.1
 
 
+#: What a delivery said of the units behind it counts for this long: a request takes about that.
+STALE_S = 0.002
+
+
 class Pulls:
     """Open pull requests and the choice of the next ones."""
 
@@ -31,7 +35,7 @@ class Pulls:
         """The broker ended this pull."""
         model = self._close(event.pull)
         if model is not None and event.found_all:
-            model.pending = 0
+            model.pending, model.pending_at = 0, now
         if model is not None and event.refused:
             self._refused_until = now + REFUSED_S
 
@@ -50,9 +54,9 @@ class Pulls:
         for pull in list(self._open):
             self._close(pull)
 
-    def arrived(self, model: ModelState, pull: int, pending: int) -> None:
+    def arrived(self, model: ModelState, pull: int, pending: int, now: float) -> None:
         """A unit of this model came; a standing pull of one is used up by it."""
-        model.pending = pending
+        model.pending, model.pending_at = pending, now
         if model.standing_pull == pull:
             self._open.pop(pull, None)
             model.standing_pull = None
@@ -64,6 +68,7 @@ class Pulls:
         if now < self._refused_until:
             return []
         taking = {lane.id for lane in lanes if lane.can_take(now, margin_s)}
+        idle = {lane.id for lane in lanes if not lane.batches}
         out: list[Instruction] = []
         for model in sorted(models, key=lambda m: m.pulled_at):
             hosts = [lane for lane in lanes if model.spec.name in lane.resident]
@@ -73,7 +78,8 @@ class Pulls:
                 continue
             room_s = model.budget.seconds * free - model.waiting_s
             if model.batch_pull is None and room_s > 0:
-                out += self._pull(model, room_s, now)
+                busy = not any(lane.id in idle for lane in hosts)
+                out += self._pull(model, room_s, now, busy=busy)
         return out
 
     def next_wake(self, now: float) -> float | None:
@@ -88,9 +94,14 @@ class Pulls:
         self._open.pop(pull, None)
         return [Withdraw(pull)]
 
-    def _pull(self, model: ModelState, room_s: float, now: float) -> list[Instruction]:
-        if model.pending > 0:
-            count = min(MAX_PULL, model.pending, max(1, int(room_s / model.unit_s)))
+    def _pull(
+        self, model: ModelState, room_s: float, now: float, *, busy: bool
+    ) -> list[Instruction]:
+        """A batch, if units wait or may wait; while the lanes are busy nobody told us of new ones."""
+        unknown = busy and model.standing_pull is None and now - model.pending_at > STALE_S
+        if model.pending > 0 or unknown:
+            room = max(1, int(room_s / model.unit_s))
+            count = min(MAX_PULL, room if unknown else min(room, model.pending))
             model.pulled_at = now
             model.batch_pull = self._new(model)
             return [Pull(model.batch_pull, model.spec.name, count, standing=False)]

@@ -131,7 +131,7 @@ class WorkerCore:
 
     def _arrived(self, event: ev.Arrived, now: float) -> list[Instruction]:
         model = self.models[event.unit.model]
-        self._pulls.arrived(model, event.pull, event.pending)
+        self._pulls.arrived(model, event.pull, event.pending, now)
         out = self.units.arrived(event.unit, now)
         to_begin = out == [ev.Prepare(event.unit.id)]
         if to_begin and (self.draining or model.state == "failed"):
