@@ -2,9 +2,7 @@
 
 import pytest
 
-from shoal.broker.base import Acks, Bus, Delivery, Pulls, Queue, delivery
-from shoal.broker.connection import Connection
-from shoal.broker.pulls import Puller
+from shoal.broker.base import Delivery, delivery
 from shoal.errors import ProtocolError
 
 NANOSECONDS = 1_795_974_486_722_680_509
@@ -35,10 +33,3 @@ def test_both_forms_of_an_ack_subject_are_read(ack: str) -> None:
 def test_anything_else_is_refused(ack: str) -> None:
     with pytest.raises(ProtocolError, match="not a JetStream ack subject"):
         delivery(b"", ack)
-
-
-def test_connection_and_puller_fit_the_seams() -> None:
-    def seams(connection: Connection, puller: Puller) -> tuple[Bus, Queue, Acks, Pulls]:
-        return connection, connection, connection, puller  # the type checker does the work
-
-    assert callable(seams)

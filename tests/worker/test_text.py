@@ -106,8 +106,8 @@ def test_a_missing_or_broken_tokenizer_is_a_load_error(tmp_path: Path, content: 
 
 
 def test_runtimes_that_take_text_get_text() -> None:
-    out = PlainPreparer(CARD).prepare(["fish", [1]], EncodeParams())
+    out = PlainPreparer(CARD).prepare(["fish", [1]], EncodeParams(prompt="query"))
     assert isinstance(out[0], Prepared)
-    assert out[0].text == "fish"
+    assert out[0].text == "query: fish"
     assert out[0].length >= 1
     assert isinstance(out[1], InvalidItem)

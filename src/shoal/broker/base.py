@@ -12,7 +12,6 @@ from typing import Literal, Protocol
 import msgspec
 
 from shoal.errors import ProtocolError
-from shoal.values import TrafficClass
 
 #: Handler of a core NATS message: (data, reply, status, subject). `status` is None for an ordinary
 #: message and ``"503"`` when the server says that nobody listens where we published.
@@ -128,24 +127,4 @@ class Acks(Protocol):
 
     def term(self, delivery_ack: str, reason: str = "") -> None:
         """Never deliver it again."""
-        ...
-
-
-class Pulls(Protocol):
-    """The worker's side of JetStream."""
-
-    def pull(
-        self,
-        pull_id: int,
-        klass: TrafficClass,
-        pool: str,
-        model: str,
-        count: int,
-        expires_s: float | None,
-    ) -> None:
-        """Ask for up to `count` units; `expires_s` None takes what is there and does not wait."""
-        ...
-
-    def withdraw(self, pull_id: int) -> None:
-        """Take back what was not delivered yet; deliveries on their way still arrive before the end."""
         ...

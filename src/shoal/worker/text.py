@@ -40,8 +40,7 @@ class TextPreparer:
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
         self._limit = card.max_tokens
-        self._prompts = card.tasks.encode.prompts if card.tasks.encode else {}
-        self._default = card.tasks.encode.default_prompt if card.tasks.encode else None
+        self._card = card
         self._vocabulary = self._tokenizer.get_vocab_size()
         self._prefix, self._suffix = self._specials()
 
@@ -57,7 +56,7 @@ class TextPreparer:
         self, items: list[str | list[int]], params: EncodeParams
     ) -> list[Prepared | ShoalError]:
         """Token ids of each item, or its error."""
-        prompt = self._prompts.get(params.prompt or self._default or "", "")
+        prompt = _prompt(self._card, params.prompt)
         texts = [prompt + item for item in items if isinstance(item, str)]
         encoded = iter(self._tokenizer.encode_batch_fast(texts, add_special_tokens=False))
         out: list[Prepared | ShoalError] = []
@@ -71,7 +70,7 @@ class TextPreparer:
 
     def _content(self, ids: list[int], params: EncodeParams) -> list[int]:
         """Checked token ids without special tokens, whether the caller added them or not."""
-        if params.prompt is not None and self._prompts.get(params.prompt):
+        if params.prompt is not None and _prompt(self._card, params.prompt):
             raise InvalidItem("a prompt cannot be put before token ids; send text, or no prompt")
         for position, token in enumerate(ids):
             if not 0 <= token < self._vocabulary:
@@ -102,19 +101,27 @@ class PlainPreparer:
     """For runtimes that take text: nothing is tokenized, lengths are guessed from bytes."""
 
     def __init__(self, card: Card) -> None:
-        self._limit = card.max_tokens
+        self._card = card
 
     def prepare(
         self, items: list[str | list[int]], params: EncodeParams
     ) -> list[Prepared | ShoalError]:
         """Each text with a guessed length; token ids are an error."""
-        return [self._one(item) for item in items]
+        prompt = _prompt(self._card, params.prompt)
+        return [self._one(prompt, item) for item in items]
 
-    def _one(self, item: str | list[int]) -> Prepared | ShoalError:
+    def _one(self, prompt: str, item: str | list[int]) -> Prepared | ShoalError:
         if isinstance(item, list):
             return InvalidItem("this model takes text, not token ids")
-        guess = estimated_features(len(item.encode()), 1).tokens
-        return Prepared(text=item, length=min(self._limit, guess))
+        text = prompt + item
+        guess = estimated_features(len(text.encode()), 1).tokens
+        return Prepared(text=text, length=min(self._card.max_tokens, guess))
+
+
+def _prompt(card: Card, name: str | None) -> str:
+    """What comes before each text: the card's prompt of this name, else its default one."""
+    task = card.tasks.encode
+    return "" if task is None else task.prompts.get(name or task.default_prompt or "", "")
 
 
 Preparer = TextPreparer | PlainPreparer
