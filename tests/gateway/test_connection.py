@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from urllib.parse import urlsplit
 
 import httpx
 import msgspec
 import pytest
 
+from shoal.broker.server import BrokerServer
 from shoal.errors import MAX_MESSAGE
 from shoal.gateway.connection import MAX_HEAD_BYTES
-from tests.gateway.conftest import ALIAS, MODEL, Served
+from tests.gateway.conftest import ALIAS, MODEL, Served, serving, until
+from tests.gateway.scripted import ScriptedWorker
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -113,6 +116,20 @@ async def test_names_of_any_length_are_answered_shortly(gateway: Served) -> None
     for response in await asyncio.wait_for(asyncio.gather(*calls), 5):
         assert response.status_code in (400, 404)
         assert len(response.content) < 2 * MAX_MESSAGE
+
+
+async def test_a_caller_that_does_not_read_its_answer_is_given_up(
+    broker: BrokerServer, worker: ScriptedWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shoal.gateway.connection.STALL_S", 0.2)
+    body = msgspec.json.encode({"items": ["a"] * 60_000})
+    request = HEAD.replace(b"%d" % len(BODY), b"%d" % len(body)) + b"\r\n" + body
+    async with serving(broker, max_items=60_000) as served:
+        connections = served.server.server_state.connections
+        with socket.create_connection((served.http.base_url.host, served.http.base_url.port)) as c:
+            await asyncio.to_thread(c.sendall, request)
+            await until(lambda: connections)
+            await until(lambda: not connections, within_s=15)
 
 
 async def test_a_caller_that_goes_away_in_the_middle_leaves_nothing(gateway: Served) -> None:

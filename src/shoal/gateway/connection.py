@@ -1,8 +1,8 @@
 """One HTTP connection: what uvicorn leaves open until a request is known.
 
 Decides how large and how slow the head of a request may be (431, 408), that an offer to switch
-protocols is declined by ignoring it (RFC 9110, 7.8), and what is answered to bytes that are no
-HTTP. It must not know paths or bodies.
+protocols is declined by ignoring it (RFC 9110, 7.8), what is answered to bytes that are no
+HTTP, and when a caller that does not read its answer is given up. It must not know paths or bodies.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from shoal.gateway.onewrite import OneWriteProtocol
 MAX_HEAD_BYTES = 64 * 1024
 #: How long they may take, from the connection's start or their first byte.
 HEAD_S = 30.0
+#: A caller that takes nothing of its answer for this long is gone; the answer takes memory.
+STALL_S = 60.0
 
 
 class GatewayConnection(OneWriteProtocol):
@@ -29,6 +31,7 @@ class GatewayConnection(OneWriteProtocol):
     _in_head = True
     _head_bytes = 0
     _declined = False
+    _stall_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -36,6 +39,7 @@ class GatewayConnection(OneWriteProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        self._stop_stall_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -69,6 +73,29 @@ class GatewayConnection(OneWriteProtocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+
+    # --- callers that do not read -----------------------------------------------------------------
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch_reader(0)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stop_stall_timer()
+
+    def _watch_reader(self, unread: int) -> None:
+        """End the connection if as much as last time, `unread`, still waits to be read."""
+        waiting = self.transport.get_write_buffer_size()
+        if waiting == unread:
+            self.transport.abort()
+        else:
+            self._stall_timer = self.loop.call_later(STALL_S, self._watch_reader, waiting)
+
+    def _stop_stall_timer(self) -> None:
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+            self._stall_timer = None
 
     # --- the parser's callbacks -------------------------------------------------------------------
 

@@ -76,7 +76,9 @@ def prepare(unit: Unit, preparer: Preparer) -> Outcome:
     good = [item for item in read if not isinstance(item, ShoalError)]
     try:
         outcomes = iter(preparer.prepare(good, unit.params))
-    except Exception as error:  # a tokenizer may raise anything; only this unit is at fault
+    except BaseException as error:
+        # A tokenizer may raise anything, and a panic of its Rust code is no Exception. Only this
+        # unit is at fault, and the thread must live: without it no other would be prepared.
         failure = ComputeFailed(f"this item could not be tokenized: {error}")
         return [item if isinstance(item, ShoalError) else failure for item in read]
     return [item if isinstance(item, ShoalError) else next(outcomes) for item in read]
