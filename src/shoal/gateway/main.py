@@ -22,6 +22,7 @@ from shoal.gateway.connection import GatewayConnection
 from shoal.gateway.service import Gateway
 from shoal.settings import GatewaySettings
 from shoal.telemetry import log
+from shoal.telemetry.background import background
 
 #: Idle connections are kept longer than any client's pool keeps them, so that the client is the
 #: one to close: a server that closes first races with the next request.
@@ -140,7 +141,7 @@ class Server(uvicorn.Server):
 
     def _begin_drain(self, why: str) -> None:
         if self._drain is None:
-            self._drain = asyncio.get_running_loop().create_task(self._drained(why))
+            self._drain = background(self._drained(why))
 
     async def _drained(self, why: str) -> None:
         gateway, loop = self._app.gateway, asyncio.get_running_loop()

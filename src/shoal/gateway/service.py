@@ -17,6 +17,7 @@ from shoal.gateway.fleet import Fleet
 from shoal.gateway.inflight import Inflight
 from shoal.settings import GatewaySettings
 from shoal.telemetry import log, trace
+from shoal.telemetry.background import background
 from shoal.telemetry.metrics import GatewayMetrics
 from shoal.wire import subjects
 from shoal.wire.messages import GatewayPulse, WorkerPulse, decode_queue, encode
@@ -74,11 +75,7 @@ class Gateway:
         connection.subscribe(subjects.reply_subject(self.id), self.inflight.on_reply)
         connection.subscribe(f"{subjects.WORKER_PULSES}.*", self._on_worker_pulse)
         self.inflight.announce = self._pulse_now.set
-        loop = asyncio.get_running_loop()
-        self._tasks = [
-            loop.create_task(self._pulse_for_ever()),
-            loop.create_task(self._keep_streams(back)),
-        ]
+        self._tasks = [background(self._pulse_for_ever()), background(self._keep_streams(back))]
 
     async def close(self) -> None:
         """Stop pulsing and leave the broker."""

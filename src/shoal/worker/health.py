@@ -13,6 +13,7 @@ import uvicorn
 
 from shoal.errors import ConfigError
 from shoal.settings import WorkerSettings
+from shoal.telemetry.background import background
 from shoal.telemetry.metrics import WorkerMetrics
 from shoal.worker.report import Report
 
@@ -49,7 +50,7 @@ class HealthServer:
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._server.serve(sockets=[self._socket]))
+        self._task = background(self._server.serve(sockets=[self._socket]))
 
     async def stop(self) -> None:
         self._server.should_exit = True

@@ -27,6 +27,7 @@ from shoal.core.worker import WorkerConfig, WorkerCore
 from shoal.errors import ProtocolError, WorkerCrashed
 from shoal.settings import WorkerSettings
 from shoal.telemetry import log
+from shoal.telemetry.background import background
 from shoal.telemetry.metrics import WorkerMetrics
 from shoal.telemetry.trace import tracer
 from shoal.wire import subjects
@@ -158,10 +159,7 @@ class Worker:
         report = Report(self.core, self._lanes, self._watch, connection, identity)
         self._health = HealthServer(settings, report, self.metrics)
         self._health.start()
-        self._tasks = [
-            asyncio.create_task(report.pulse_forever()),
-            asyncio.create_task(report.probe_forever()),
-        ]
+        self._tasks = [background(report.pulse_forever()), background(report.probe_forever())]
         _log.event(
             "worker_started",
             worker=self.id,

@@ -12,6 +12,7 @@ from shoal.broker.streams import ensure_consumer, ensure_streams
 from shoal.errors import BrokerError, Unavailable
 from shoal.settings import WorkerSettings
 from shoal.telemetry import log
+from shoal.telemetry.background import background
 from shoal.values import TrafficClass
 
 _log = log.get(__name__)
@@ -50,7 +51,7 @@ class WorkerQueue:
     def restore_consumers(self) -> None:
         """A consumer is gone (deleted, or the broker lost its store): make them all again."""
         if self._restoring is None or self._restoring.done():
-            self._restoring = asyncio.create_task(self._restore())
+            self._restoring = background(self._restore())
 
     async def _restore(self) -> None:
         for model in list(self._models):

@@ -1,0 +1,25 @@
+"""Tasks that run beside everything else for as long as a process lives."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+
+def background(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Run `work`; if it fails, the loop's exception handler is told at once.
+
+    Whoever keeps the task and never awaits it would else keep its error a secret too.
+    """
+    task = asyncio.create_task(work)
+    task.add_done_callback(_tell)
+    return task
+
+
+def _tell(task: asyncio.Task[None]) -> None:
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        name = getattr(task.get_coro(), "__qualname__", task.get_name())
+        context = {"message": f"{name} failed", "exception": error, "task": task}
+        task.get_loop().call_exception_handler(context)
