@@ -78,3 +78,10 @@ def test_weights_stay_non_negative_and_predictions_positive() -> None:
         model.learn(f, rng.expovariate(50) + 1e-9)
         assert min(model.base_s, model.token_s, model.per_item_s) >= 0
         assert 0 < model.batch_s(f) < math.inf
+
+
+def test_the_line_meets_a_short_and_the_longest_item() -> None:
+    model = CostModel(0.0, 1e-4, 1e-6, 1e-5)
+    token_s, item_s = model.line(256)
+    assert token_s * 256 + item_s == pytest.approx(model.item_s(256), rel=1e-3)
+    assert model.line(1)[0] >= 0

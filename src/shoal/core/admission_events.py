@@ -16,15 +16,19 @@ class Rate(msgspec.Struct, frozen=True):
     Attributes:
         lanes: lanes where the model is resident.
         failed: why a worker cannot load the model; None while any has it or is loading it.
+        longest_item_s: what an item of the model's maximum length costs; longer ones are cut.
     """
 
     seconds_per_byte: float
     seconds_per_item: float
     lanes: int = 0
     failed: str | None = None
+    longest_item_s: float = float("inf")
 
     def seconds(self, bytes_: int, items: int) -> float:
-        return bytes_ * self.seconds_per_byte + items * self.seconds_per_item
+        """Predicted seconds of so many items of so many bytes together."""
+        seconds = bytes_ * self.seconds_per_byte + items * self.seconds_per_item
+        return min(seconds, items * self.longest_item_s)
 
 
 class UnitSize(msgspec.Struct, frozen=True):

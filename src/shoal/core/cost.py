@@ -63,6 +63,17 @@ class CostModel:
         """Predicted seconds that one more item of this length adds to a batch."""
         return self.token_s * tokens + self._square_s * tokens * tokens + self.per_item_s
 
+    def line(self, most_tokens: int) -> tuple[float, float]:
+        """(seconds a token, seconds an item): a line that meets the longest item.
+
+        And a short one too, unless that would make items without tokens cost less than nothing.
+        """
+        short = min(8, most_tokens)
+        shortest_s, longest_s = self.item_s(short), self.item_s(most_tokens)
+        token_s = (longest_s - shortest_s) / max(1, most_tokens - short)
+        item_s = shortest_s - token_s * short
+        return (token_s, item_s) if item_s >= 0 else (longest_s / most_tokens, 0.0)
+
     def learn(self, features: Features, seconds: float) -> None:
         """Take in what a batch really took. Nonsense is ignored."""
         if not (math.isfinite(seconds) and seconds > 0):

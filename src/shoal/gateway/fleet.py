@@ -89,4 +89,7 @@ def _mean(resident: list[ModelPulse]) -> Rate:
         seconds_per_byte=sum(m.seconds_per_byte * max(1, m.lanes) for m in resident) / lanes,
         seconds_per_item=sum(m.seconds_per_item * max(1, m.lanes) for m in resident) / lanes,
         lanes=lanes,
+        longest_item_s=max(
+            m.longest_item_s if m.longest_item_s is not None else float("inf") for m in resident
+        ),
     )

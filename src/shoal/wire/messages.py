@@ -110,6 +110,7 @@ class ModelPulse(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         seconds_per_byte, seconds_per_item: predicted cost of text as the gateway sees it.
         state: ``resident``, ``loading`` or ``failed``.
+        longest_item_s: predicted cost of an item of the model's maximum length; longer ones are cut.
     """
 
     state: str
@@ -118,6 +119,7 @@ class ModelPulse(msgspec.Struct, frozen=True, array_like=True):
     seconds_per_item: float
     shelf_s: float = 0.0
     reason: str | None = None
+    longest_item_s: float | None = None
 
 
 class WorkerPulse(Message, frozen=True, tag="worker-pulse"):

@@ -79,13 +79,16 @@ class Report:
     def _model(self, name: str) -> ModelPulse:
         model = self._core.models[name]
         lanes = sum(name in lane.resident for lane in self._core.lanes.values())
+        most_tokens = model.spec.max_tokens
+        token_s, item_s = model.cost.line(most_tokens)
         return ModelPulse(
             model.state,
             lanes,
-            model.cost.token_s / self._watch.bytes_per_token(name),
-            model.cost.per_item_s,
+            token_s / self._watch.bytes_per_token(name),
+            item_s,
             model.waiting_s,
             model.reason,
+            model.cost.item_s(most_tokens),
         )
 
     async def missing(self) -> list[str]:

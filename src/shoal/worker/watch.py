@@ -16,6 +16,8 @@ _log = log.get(__name__)
 
 #: Share of the newest unit in the running mean of bytes a token.
 _SHARE = 0.05
+#: English has 4 to 5 bytes a token, German 5, Chinese 2 to 3, emoji in JSON escapes about 12.
+MOST_BYTES_PER_TOKEN = 12.0
 
 
 class Watch:
@@ -41,7 +43,8 @@ class Watch:
         """A unit was tokenized: learn how many bytes a token has."""
         tokens = sum(lengths)
         if tokens and not any(item is not None and item.truncated for item in stash.items):
-            ratio = sum(map(len, stash.unit.items)) / tokens
+            # Bounded: one text of a single unknown "word" would move the mean by thousands.
+            ratio = min(MOST_BYTES_PER_TOKEN, sum(map(len, stash.unit.items)) / tokens)
             mean = self.bytes_per_token(stash.unit.model)
             self._bytes_per_token[stash.unit.model] = mean + _SHARE * (ratio - mean)
 
