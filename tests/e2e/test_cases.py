@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from shoal.bench.stack import ServedStack
+from shoal.bench.serving import Serving
 
 MODEL = "all-MiniLM-L6-v2"
 LONG = "word " * 1000
@@ -18,12 +18,12 @@ NATIVE = f"/v1/encode/{MODEL}"
 OPENAI = "/v1/embeddings"
 
 
-def native(stack: ServedStack, items: object, **params: object) -> httpx.Response:
+def native(stack: Serving, items: object, **params: object) -> httpx.Response:
     body = {"items": items} | ({"params": params} if params else {})
     return httpx.post(stack.url + NATIVE, json=body, timeout=120)
 
 
-def compat(stack: ServedStack, given: object, **fields: object) -> httpx.Response:
+def compat(stack: Serving, given: object, **fields: object) -> httpx.Response:
     return httpx.post(
         stack.url + OPENAI, json={"model": MODEL, "input": given} | fields, timeout=120
     )
@@ -36,7 +36,7 @@ def dense(response: httpx.Response) -> np.ndarray:
 
 @pytest.mark.parametrize("empty", ["", "   ", "\n\t"])
 def test_empty_text_has_a_vector_and_neighbours_keep_their_places(
-    stack: ServedStack, empty: str
+    stack: Serving, empty: str
 ) -> None:
     three = dense(native(stack, ["fish", empty, "bird"]))
     assert np.isfinite(three).all()
@@ -56,13 +56,13 @@ def test_empty_text_has_a_vector_and_neighbours_keep_their_places(
         "x" * 100_000,
     ],
 )
-def test_odd_text_has_a_vector(stack: ServedStack, text: str) -> None:
+def test_odd_text_has_a_vector(stack: Serving, text: str) -> None:
     assert np.isfinite(dense(native(stack, [text]))).all()
     assert compat(stack, text).status_code == 200
 
 
 @pytest.mark.parametrize("route", [NATIVE, OPENAI])
-def test_a_lone_surrogate_is_a_clear_400(stack: ServedStack, route: str) -> None:
+def test_a_lone_surrogate_is_a_clear_400(stack: Serving, route: str) -> None:
     field = "items" if route == NATIVE else "input"
     body = f'{{"model": "{MODEL}", "{field}": ["\\ud800"]}}'
     if route == NATIVE:
@@ -74,7 +74,7 @@ def test_a_lone_surrogate_is_a_clear_400(stack: ServedStack, route: str) -> None
     assert "surrogate" in response.text
 
 
-def test_one_bad_item_among_eight(stack: ServedStack) -> None:
+def test_one_bad_item_among_eight(stack: Serving) -> None:
     items = ["a", "b", "c", {"tokens": [99999999]}, "e", "f", "g", "h"]
     response = native(stack, items)
     assert response.status_code == 200
@@ -85,14 +85,14 @@ def test_one_bad_item_among_eight(stack: ServedStack) -> None:
     assert np.allclose(results[7]["dense"], alone[0], atol=1e-5)
 
 
-def test_one_bad_item_fails_an_openai_request_and_is_named(stack: ServedStack) -> None:
+def test_one_bad_item_fails_an_openai_request_and_is_named(stack: Serving) -> None:
     response = compat(stack, [[101, 102], [99999999]])
     assert response.status_code == 400
     assert "input[1]" in response.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("given", [LONG, [LONG, "fish"]])
-def test_truncation_is_one_policy(stack: ServedStack, given: object) -> None:
+def test_truncation_is_one_policy(stack: Serving, given: object) -> None:
     items = [given] if isinstance(given, str) else given
     answer = native(stack, items).json()
     assert answer["items"][0]["truncated"] is True
@@ -104,7 +104,7 @@ def test_truncation_is_one_policy(stack: ServedStack, given: object) -> None:
 
 @pytest.mark.parametrize("given", [LONG, ["fish", LONG]])
 def test_too_long_without_truncation_says_how_many_and_how_many_may_be(
-    stack: ServedStack, given: object
+    stack: Serving, given: object
 ) -> None:
     where = 0 if isinstance(given, str) else 1
     response = compat(stack, given, truncate=False)
@@ -119,7 +119,7 @@ def test_too_long_without_truncation_says_how_many_and_how_many_may_be(
     assert native(stack, [LONG], truncate=False).status_code == 400
 
 
-def test_a_body_over_the_limit_is_413_and_the_connection_survives(stack: ServedStack) -> None:
+def test_a_body_over_the_limit_is_413_and_the_connection_survives(stack: Serving) -> None:
     with httpx.Client(base_url=stack.url) as client:
         response = client.post(NATIVE, content=b" " * (65 * 1024 * 1024), timeout=60)
         assert response.status_code == 413
@@ -128,14 +128,14 @@ def test_a_body_over_the_limit_is_413_and_the_connection_survives(stack: ServedS
 
 
 @pytest.mark.parametrize("given", [[100, 201], [[100], [201, 7]]])
-def test_openai_token_ids(stack: ServedStack, given: list[object]) -> None:
+def test_openai_token_ids(stack: Serving, given: list[object]) -> None:
     response = compat(stack, given)
     assert response.status_code == 200
     assert len(response.json()["data"]) == (1 if isinstance(given[0], int) else 2)
 
 
 @pytest.mark.parametrize("given", [[-1], [30522], [[5], [2**40]], [2**80]])
-def test_openai_token_ids_out_of_range(stack: ServedStack, given: object) -> None:
+def test_openai_token_ids_out_of_range(stack: Serving, given: object) -> None:
     response = compat(stack, given)
     assert response.status_code == 400, response.text
 
@@ -143,7 +143,7 @@ def test_openai_token_ids_out_of_range(stack: ServedStack, given: object) -> Non
 @pytest.mark.parametrize(
     "given", [None, 7, 1.5, {}, [], ["a", 3], ["a", ["b"]], [1.5], [True], [None], [{}]]
 )
-def test_openai_inputs_of_wrong_shape(stack: ServedStack, given: object) -> None:
+def test_openai_inputs_of_wrong_shape(stack: Serving, given: object) -> None:
     response = compat(stack, given)
     assert response.status_code == 400, response.text
     assert response.json()["error"]["param"], response.text
@@ -170,14 +170,14 @@ def test_openai_inputs_of_wrong_shape(stack: ServedStack, given: object) -> None
         b"\xff\xfe",
     ],
 )
-def test_malformed_native_bodies_are_400_with_a_message(stack: ServedStack, body: bytes) -> None:
+def test_malformed_native_bodies_are_400_with_a_message(stack: Serving, body: bytes) -> None:
     headers = {"content-type": "application/json"}
     response = httpx.post(stack.url + NATIVE, content=body, headers=headers)
     assert response.status_code == 400, response.text
     assert response.json()["error"]["message"]
 
 
-def test_messagepack_both_ways(stack: ServedStack) -> None:
+def test_messagepack_both_ways(stack: Serving) -> None:
     headers = {"content-type": "application/msgpack"}
     body = msgspec.msgpack.encode(
         {"items": ["fish", {"text": "bird"}, [7592]], "params": {"dtype": "float16"}}
@@ -193,13 +193,13 @@ def test_messagepack_both_ways(stack: ServedStack) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"\xc1", b"\x93", b"\x81\xa5items\x91\xa2\xff\xff", b"\xdf\xff\xff\xff\xff"]
 )
-def test_malformed_messagepack_is_a_400(stack: ServedStack, body: bytes) -> None:
+def test_malformed_messagepack_is_a_400(stack: Serving, body: bytes) -> None:
     headers = {"content-type": "application/msgpack"}
     response = httpx.post(stack.url + NATIVE, content=body, headers=headers)
     assert response.status_code == 400, response.text
 
 
-def test_the_same_text_alone_and_in_a_mixed_batch(stack: ServedStack) -> None:
+def test_the_same_text_alone_and_in_a_mixed_batch(stack: Serving) -> None:
     rng = np.random.default_rng(5)
     texts = [
         " ".join(["fish", "bird", "tree"][k % 3] for k in range(int(n)))
@@ -211,7 +211,7 @@ def test_the_same_text_alone_and_in_a_mixed_batch(stack: ServedStack) -> None:
         assert float(together[index] @ alone) >= 0.9999
 
 
-def test_a_small_request_waits_for_about_one_batch(stack: ServedStack) -> None:
+def test_a_small_request_waits_for_about_one_batch(stack: Serving) -> None:
     """Many long texts, then "hi": it must not wait for all of them."""
     texts = [f"{i} " + "word " * 250 for i in range(160)]
     headers = {"X-Request-Timeout": "300"}
@@ -236,13 +236,13 @@ def test_a_small_request_waits_for_about_one_batch(stack: ServedStack) -> None:
     assert answered - asked < whole_s / 3
 
 
-def stack_busy(stack: ServedStack) -> bool:
+def stack_busy(stack: Serving) -> bool:
     text = httpx.get(f"{stack.url}/metrics").text
     lines = [x for x in text.splitlines() if x.startswith("shoal_gateway_outstanding_units ")]
     return bool(lines) and float(lines[0].split()[1]) > 0
 
 
-def test_more_work_than_the_queue_takes_is_a_429_before_any_work(stack: ServedStack) -> None:
+def test_more_work_than_the_queue_takes_is_a_429_before_any_work(stack: Serving) -> None:
     items = json.dumps({"items": ["x " * 200] * 8193})
     response = httpx.post(
         stack.url + NATIVE, content=items, headers={"content-type": "application/json"}

@@ -11,13 +11,13 @@ import openai
 import pytest
 from tokenizers import Tokenizer
 
-from shoal.bench.stack import ServedStack
+from shoal.bench.serving import Serving
 
 MODEL = "all-MiniLM-L6-v2"
 
 
 @pytest.fixture
-def client(stack: ServedStack) -> Iterator[openai.OpenAI]:
+def client(stack: Serving) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(base_url=f"{stack.url}/v1", api_key="unused", max_retries=0) as client:
         yield client
 
@@ -37,7 +37,7 @@ def test_a_string_and_a_list_agree(client: openai.OpenAI) -> None:
 
 
 def test_base64_is_what_the_client_asks_for_and_equals_floats(
-    client: openai.OpenAI, stack: ServedStack
+    client: openai.OpenAI, stack: Serving
 ) -> None:
     body = {"model": MODEL, "input": "fish", "encoding_format": "base64"}
     data = httpx.post(f"{stack.url}/v1/embeddings", json=body).json()["data"][0]["embedding"]

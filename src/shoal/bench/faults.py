@@ -17,12 +17,13 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import httpx
 import msgspec
 import numpy as np
 
-from shoal.bench.stack import ServedStack
+from shoal.bench.serving import Serving
 from shoal.runtimes import hashing
 
 DIM = 8
@@ -125,26 +126,30 @@ class Callers:
             await asyncio.sleep(min(left, float(response.headers.get("Retry-After", 0.2))))
 
 
-async def phase(stack: ServedStack, target: str, kills: int, gap_s: float) -> Outcome:
+async def phase(serving: Serving, target: str, kills: int, gap_s: float) -> Outcome:
     """Kill `target` (``worker``, ``runtime`` or ``broker``) `kills` times under load."""
     outcome = Outcome(target)
-    before = stack.events("redelivered")
-    duplicates = await stack.metric_sum("duplicate_replies_total")
+    running = len(serving.roles()[target])
+    redelivered, duplicates = _logged(serving, "redelivered"), _logged(serving, "duplicate_reply")
     done = False
-    callers = Callers(stack.url, outcome, retry=target == "broker")
+    callers = Callers(serving.url, outcome, retry=target == "broker")
     load = asyncio.create_task(callers.run(lambda: done))
     for number in range(kills):
         await asyncio.sleep(gap_s)
-        pids = stack.pids(target)
-        os.kill(pids[number % len(pids)], signal.SIGKILL)
+        os.kill(serving.roles()[target][number % running], signal.SIGKILL)
         outcome.kills += 1
-        await stack.recovered(target, DEADLINE_S)
+        await asyncio.to_thread(serving.recovered, target, running, DEADLINE_S)
     await asyncio.sleep(gap_s)
     done = True
     await load
-    outcome.redelivered = stack.events("redelivered") - before
-    outcome.duplicates_dropped = int(await stack.metric_sum("duplicate_replies_total") - duplicates)
+    outcome.redelivered = _logged(serving, "redelivered") - redelivered
+    outcome.duplicates_dropped = _logged(serving, "duplicate_reply") - duplicates
     return outcome
+
+
+def _logged(serving: Serving, event: str) -> int:
+    """How often any process logged this event."""
+    return serving.log().count(f'"event":"{event}"')
 
 
 def table(outcomes: list[Outcome]) -> str:
@@ -162,13 +167,9 @@ def table(outcomes: list[Outcome]) -> str:
     return "\n".join([head, *rows, *notes])
 
 
-async def run(targets: list[str], kills: int, gap_s: float, folder: Path) -> list[Outcome]:
-    """All phases on one stack."""
-    card = folder / "slow-fake.yaml"
-    card.write_text(CARD)
-    flags = ["--gateways", "2", "--workers", "2", "--ack-wait-s", str(ACK_WAIT_S)]
-    async with ServedStack("slow-fake", folder, ["--catalog", str(card), *flags]) as stack:
-        return [await phase(stack, target, kills, gap_s) for target in targets]
+async def run(serving: Serving, targets: list[str], kills: int, gap_s: float) -> list[Outcome]:
+    """All phases on one deployment."""
+    return [await phase(serving, target, kills, gap_s) for target in targets]
 
 
 def main(arguments: list[str]) -> int:
@@ -178,10 +179,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--gap-s", type=float, default=3.0, help="seconds between them")
     parser.add_argument("--only", choices=["worker", "runtime", "broker"], action="append")
     given = parser.parse_args(arguments)
-    from tempfile import TemporaryDirectory
-
     with TemporaryDirectory(prefix="shoal-faults-") as folder:
-        targets = given.only or ["worker", "runtime", "broker"]
-        outcomes = asyncio.run(run(targets, given.kills, given.gap_s, Path(folder)))
+        card = Path(folder) / "slow-fake.yaml"
+        card.write_text(CARD)
+        flags = ["--gateways", "2", "--workers", "2", "--ack-wait-s", str(ACK_WAIT_S)]
+        flags += ["--catalog", str(card), "--log-format", "json"]
+        with Serving(["slow-fake", *flags]) as serving:
+            targets = given.only or ["worker", "runtime", "broker"]
+            outcomes = asyncio.run(run(serving, targets, given.kills, given.gap_s))
     print(table(outcomes))
     return 0 if all(outcome.good for outcome in outcomes) else 1

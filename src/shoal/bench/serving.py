@@ -11,10 +11,10 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import httpx
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -65,7 +65,7 @@ class Serving:
         raise Unavailable(f"shoal serve did not get ready; its log ends:\n{self._log_end()}")
 
     def _log_end(self) -> str:
-        return "\n".join(self._log.read_text().splitlines()[-20:])
+        return "\n".join(self.log().splitlines()[-20:])
 
     @property
     def pid(self) -> int:
@@ -83,11 +83,34 @@ class Serving:
         """Its processes by role."""
         return by_role(self.pid)
 
+    def log(self) -> str:
+        """What its processes have logged so far."""
+        return self._log.read_text(errors="replace")
+
+    def ready(self) -> bool:
+        """Whether a gateway says that requests would be answered."""
+        try:
+            return httpx.get(f"{self.url}/readyz", timeout=5).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    def recovered(self, role: str, processes: int, timeout_s: float) -> None:
+        """Wait until so many processes of this role run and all is ready.
+
+        Raises:
+            Unavailable: that did not happen in time, with the end of the log.
+        """
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            if len(self.roles()[role]) >= processes and self.ready():
+                return
+            time.sleep(_POLL_S)
+        raise Unavailable(f"the {role} did not come back; the log ends:\n{self._log_end()}")
+
     def worker_metrics(self) -> dict[str, float]:
         """Sums over all labels of every sample of the worker's `/metrics`."""
         url = f"http://127.0.0.1:{self._health_port}/metrics"
-        with urllib.request.urlopen(url, timeout=10) as answer:
-            text = answer.read().decode()
+        text = httpx.get(url, timeout=10).text
         sums: dict[str, float] = {}
         for family in text_string_to_metric_families(text):
             for sample in family.samples:

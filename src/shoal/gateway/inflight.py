@@ -43,11 +43,14 @@ from shoal.gateway.fleet import Fleet
 from shoal.gateway.replies import Answer, PartJoiner
 from shoal.gateway.units import Span, UnitLimits, bounded_by_reply, cut
 from shoal.settings import GatewaySettings
+from shoal.telemetry import log
 from shoal.telemetry.metrics import GatewayMetrics
 from shoal.values import EncodeParams, Encoding
 from shoal.wire import subjects
 from shoal.wire.messages import Cancel as CancelMessage
 from shoal.wire.messages import Reply, ReplyPart, Unit, decode_queue, encode
+
+_log = log.get(__name__)
 
 #: Watching a connection costs a task (15 µs); most requests are over before this.
 WATCH_AFTER_S = 0.05
@@ -283,6 +286,7 @@ class Inflight:
                 case Discard():
                     if instruction.duplicate:
                         self._metrics.duplicate_reply()
+                        _log.event("duplicate_reply", unit=instruction.unit)
                 case Cancel():
                     self._cancel(instruction.request)
                 case Announce():
