@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from shoal.cli.processes import MAX_QUICK_DEATHS, Backoff, Child, Keeper, ProcessFailed
+from shoal.cli.processes import (
+    AWAY_EXIT,
+    MAX_QUICK_DEATHS,
+    Backoff,
+    Child,
+    Keeper,
+    ProcessFailed,
+)
 
 
 def python(
@@ -56,6 +63,11 @@ def test_backoff_forgets_after_a_long_life() -> None:
     backoff.delay_after(0.1)
     assert backoff.delay_after(3600.0) == 0.25
     assert backoff.delay_after(0.1) == 0.5
+
+
+def test_who_waits_for_another_process_is_never_given_up() -> None:
+    backoff = Backoff()
+    assert {backoff.delay_after(0.1, AWAY_EXIT) for _ in range(50)} == {0.25}
 
 
 async def test_a_killed_child_starts_again() -> None:

@@ -94,7 +94,7 @@ def _slow(serving: Serving):  # type: ignore[no-untyped-def]
 @pytest.mark.parametrize(
     ("args", "code", "told"),
     [
-        (["--broker-url", "nats://127.0.0.1:9"], 1, "error: cannot reach the broker"),
+        (["--broker-url", "nats://127.0.0.1:9"], 75, "error: cannot reach the broker"),
         (["--lanes", "gpu9"], 1, "the worker"),
         (["--broker-binary", "/nowhere"], 1, "broker_binary: /nowhere is not an executable"),
         (["--catalog", "/nowhere.yaml"], 2, "/nowhere.yaml: no such card file"),

@@ -1,6 +1,7 @@
 """The `shoal` command: which commands there are, and how a failure is told.
 
-Exit codes: 0 done, 1 it failed, 2 the command line or a setting is wrong, 130 interrupted.
+Exit codes: 0 done, 1 it failed, 2 the command line or a setting is wrong, 75 who is needed for it
+is away, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import typer
 
 from shoal import __version__
 from shoal.cli import demo, doctor, encode, models, roles, serve, status
-from shoal.errors import ConfigError, ShoalError
+from shoal.cli.processes import AWAY_EXIT, CONFIG_EXIT
+from shoal.errors import ConfigError, ShoalError, Unavailable
 
 app = typer.Typer(
     name="shoal",
@@ -64,6 +66,16 @@ def run() -> None:
         app()
     except ShoalError as error:
         print(f"error: {error.message}", file=sys.stderr)
-        sys.exit(2 if isinstance(error, ConfigError) else 1)
+        sys.exit(_exit_code(error))
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _exit_code(error: ShoalError) -> int:
+    match error:
+        case ConfigError():
+            return CONFIG_EXIT
+        case Unavailable():
+            return AWAY_EXIT
+        case _:
+            return 1

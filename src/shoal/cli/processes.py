@@ -24,6 +24,9 @@ FIRST_DELAY_S = 0.25
 MAX_DELAY_S = 10.0
 #: Exit code of a wrong setting: starting again cannot help.
 CONFIG_EXIT = 2
+#: Exit code of a process that cannot work without another one that is away (EX_TEMPFAIL of
+#: sysexits.h): no fault of its own, so it is started again for as long as it takes.
+AWAY_EXIT = 75
 
 
 class ProcessFailed(ShoalError):
@@ -96,8 +99,10 @@ class Backoff:
     def __init__(self) -> None:
         self._quick = 0
 
-    def delay_after(self, lived_s: float) -> float | None:
+    def delay_after(self, lived_s: float, code: int = 1) -> float | None:
         """Seconds to wait before the next start; None after too many quick deaths in a row."""
+        if code == AWAY_EXIT:
+            return FIRST_DELAY_S
         self._quick = self._quick + 1 if lived_s < QUICK_DEATH_S else 0
         if self._quick >= MAX_QUICK_DEATHS:
             return None
@@ -136,7 +141,7 @@ class Keeper:
                 self._alive = False
                 if not self._stopping.is_set():
                     lived_s = time.monotonic() - self._started_at
-                    await self._start_again(code, backoff.delay_after(lived_s))
+                    await self._start_again(code, backoff.delay_after(lived_s, code))
         finally:
             await self._end()
 
