@@ -47,3 +47,8 @@ def test_flags_become_settings() -> None:
     assert given.load(GatewaySettings).port == 9
     worker = given.load(WorkerSettings)
     assert (worker.lanes, worker.on_demand) == (["cpu", "cpu"], False)
+
+
+def test_a_list_may_be_given_with_commas_or_by_repeating_its_flag() -> None:
+    given, _ = run("--catalog", "a.yaml", "--catalog", "b.yaml,c.yaml")
+    assert given.load(GatewaySettings).catalog == ["a.yaml", "b.yaml", "c.yaml"]

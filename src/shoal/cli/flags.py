@@ -36,7 +36,11 @@ def takes(*structs: type[msgspec.Struct]) -> Callable[[Callable[..., None]], Cal
         def run(**values: Any) -> None:
             flags = {name: values.pop(name) for name in settings}
             config = values.pop("config")
-            set_flags = {name: value for name, value in flags.items() if value is not None}
+            set_flags = {
+                name: ",".join(value) if isinstance(value, list) else value
+                for name, value in flags.items()
+                if value is not None and value != []
+            }
             command(Given(set_flags, config), **values)
 
         config = inspect.Parameter(
@@ -77,12 +81,13 @@ def _parameter(
         metavar=_metavar(base),
         rich_help_panel=_panel(struct, field.name),
     )
-    flag_type: Any = bool | None if base is bool else str | None
+    # A list may be given with commas, or by naming its flag again.
+    flag_type: Any = list[str] if get_origin(base) is list else bool if base is bool else str
     return inspect.Parameter(
         field.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=None,
-        annotation=Annotated[flag_type, option],
+        annotation=Annotated[flag_type | None, option],
     )
 
 
