@@ -38,6 +38,29 @@ def test_learns_what_batches_cost(true: tuple[float, float, float, float]) -> No
     assert model.relative_error < 0.1
 
 
+def test_a_few_tiny_batches_do_not_make_long_texts_free() -> None:
+    ratios = []
+    for seed in range(100):
+        rng = random.Random(seed)
+        model = CostModel(0.003, 2e-4, 0.0, 2e-5)
+        for _ in range(12):
+            tiny = features_of([rng.randint(1, 4)])
+            model.learn(tiny, (0.004 + 3.3e-4 * tiny.tokens) * rng.lognormvariate(0, 0.3))
+        ratios.append(model.item_s(254) / (3.3e-4 * 254))
+    assert min(ratios) > 0.2
+    assert max(ratios) < 3
+
+
+def test_a_slowdown_is_learnt_within_a_hundred_batches() -> None:
+    model = CostModel(*SEED)
+    same = features_of([100] * 4)
+    for _ in range(50):
+        model.learn(same, 0.01)
+    for _ in range(100):
+        model.learn(same, 0.03)
+    assert model.batch_s(same) == pytest.approx(0.03, rel=0.2)
+
+
 def test_equal_batches_leave_what_they_cannot_tell_apart() -> None:
     model = CostModel(*SEED)
     same = features_of([12])

@@ -2,10 +2,11 @@
 
 Starts from the card's seed and learns from every finished batch: least squares on relative errors
 with exponential forgetting, in information form (Ljung, System Identification, 2nd ed., §11.2), with
-a small constant pull towards the seed and weights kept non-negative by coordinate descent
-(Franc et al., 2005). The pull stands in for a bound on the covariance: what equal batches cannot
-tell apart stays as the seed has it. Fenced: a measurement that is no number or an outlier is
-dropped, and the error it makes is part of what is reported.
+weights kept non-negative by coordinate descent (Franc et al., 2005). All weights are pulled towards
+the seed times one overall speed, which few batches tell well: so a handful of tiny, noisy batches
+cannot make it believe that tokens are free, and equal batches leave what they cannot tell apart in
+the seed's proportions. Fenced: a measurement that is no number or an outlier is dropped, and the
+error it makes is part of what is reported.
 """
 
 from __future__ import annotations
@@ -16,10 +17,15 @@ from shoal.values import Features
 
 Vector = list[float]
 
-#: Evidence of one batch halves after about 70 batches: load and clocks drift within seconds.
-FORGETTING = 0.99
-#: Weight of the seed against one batch. Small, so that a seed wrong by a hundredfold is overcome.
-PULL = 1e-3
+#: Evidence of one batch halves after about 23 batches: on a shared machine speed changes within
+#: seconds. Slower forgetting took 226 instead of 96 batches to learn a threefold slowdown.
+FORGETTING = 0.97
+#: Weight of the seed's proportions against one batch: the square of a batch's relative noise (0.3 on
+#: busy machines) over that of the proportions (about 0.6). At 0.1 one start in a hundred of twelve
+#: tiny batches takes long texts for 20 times cheaper than they are, at 0.25 for 2.5 times.
+PULL = 0.25
+#: Weight of the seed's own speed against one batch.
+SPEED_PULL = 1e-3
 #: Sweeps of coordinate descent per batch; it starts where the last batch left it.
 SWEEPS = 4
 #: A measurement further off than this factor is a stall of the machine, not the model's cost,
@@ -30,6 +36,8 @@ OUTLIERS_IN_A_ROW = 3
 WARM_BATCHES = 20
 #: Share of the newest batch in the running mean of relative errors.
 ERROR_SHARE = 0.05
+#: Keeps divisions by weights that are zero finite.
+TINY = 1e-9
 #: Least seed of each weight: a weight of zero could not be scaled up from.
 LEAST_SEED = (1e-5, 1e-8, 1e-12, 1e-7)
 
@@ -113,10 +121,23 @@ class CostModel:
         self.base_s, self.token_s, self._square_s, self.per_item_s = weights
 
     def _solve(self) -> None:
-        scale = self._scale
+        scale, prior = self._scale, self._prior
+        speed = self._speed()
+        # Relative pulls: a weight far from the seed's proportion is not held back by its size.
+        pulls = [PULL / max(scale[i], speed * prior[i], TINY) ** 2 for i in range(4)]
         for _ in range(SWEEPS):
             for i in range(4):
                 line = self._information[i]
                 rest = sum(line[j] * scale[j] for j in range(4)) - line[i] * scale[i]
-                target = self._evidence[i] + PULL * self._prior[i] - rest
-                scale[i] = max(0.0, target / (line[i] + PULL))
+                target = self._evidence[i] + pulls[i] * speed * prior[i] - rest
+                scale[i] = max(0.0, target / (line[i] + pulls[i]))
+
+    def _speed(self) -> float:
+        """The one factor on the seed that fits all batches best."""
+        prior = self._prior
+        seen = sum(p * e for p, e in zip(prior, self._evidence, strict=True))
+        predicted = sum(
+            prior[i] * sum(line[j] * prior[j] for j in range(4))
+            for i, line in enumerate(self._information)
+        )
+        return (seen + SPEED_PULL) / (predicted + SPEED_PULL)
