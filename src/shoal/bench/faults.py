@@ -129,7 +129,8 @@ class Callers:
 async def phase(serving: Serving, target: str, kills: int, gap_s: float) -> Outcome:
     """Kill `target` (``worker``, ``runtime`` or ``broker``) `kills` times under load."""
     outcome = Outcome(target)
-    running = len(serving.roles()[target])
+    running = 1 if target == "broker" else 2
+    await asyncio.to_thread(serving.recovered, target, running, DEADLINE_S)
     redelivered, duplicates = _logged(serving, "redelivered"), _logged(serving, "duplicate_reply")
     done = False
     callers = Callers(serving.url, outcome, retry=target == "broker")
