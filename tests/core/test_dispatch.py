@@ -3,6 +3,7 @@
 from shoal.core import events as ev
 from shoal.core.batcher import Budget
 from shoal.core.dispatch import MAX_DEAD_ITEMS, MAX_STRIKES
+from shoal.core.lanes import HANG_S
 from shoal.core.models import ModelSpec
 from shoal.core.worker import WorkerConfig, WorkerCore
 from shoal.values import Features
@@ -177,3 +178,52 @@ def test_a_load_that_may_have_killed_its_runtime_is_tried_with_nothing_else_runn
     assert runs(out) == []
     (run,) = runs(world.handle(loaded("n")))
     assert units(run) == {"u"}
+
+
+def killed(instructions: list[ev.Instruction]) -> list[ev.KillRuntime]:
+    return [i for i in instructions if isinstance(i, ev.KillRuntime)]
+
+
+def hang(world: World, seconds: float) -> list[ev.KillRuntime]:
+    """Let time pass as the shell does, waking when the core says so; what was killed."""
+    end = world.now + seconds
+    out: list[ev.KillRuntime] = []
+    while world.now < end:
+        wake = world.core.next_wake(world.now)
+        assert wake is not None
+        world.now = max(world.now + 1e-3, min(wake, end))
+        out += killed(world.handle(ev.Ticked()))
+    return out
+
+
+def test_a_runtime_that_hangs_is_killed_and_its_batch_struck() -> None:
+    world = World()
+    world.arrive("u", 10)
+    assert hang(world, HANG_S - 1.0) == []
+    assert hang(world, 3.0) == [ev.KillRuntime("cpu", "fake")]
+    world.die()
+    held = world.core.units.get("u")
+    assert held is not None
+    assert held.strikes == 1
+
+
+def test_a_runtime_that_hangs_is_noticed_when_nobody_waits_any_more() -> None:
+    world = World()
+    world.arrive("u", 10)
+    world.handle(ev.Cancelled(["u"]))
+    assert hang(world, HANG_S + 2.0) == [ev.KillRuntime("cpu", "fake")]
+
+
+def test_a_worker_that_was_stopped_does_not_take_its_runtime_for_hung() -> None:
+    world = World()
+    (run,) = world.arrive("u", 10)
+    world.now += 5 * HANG_S
+    assert killed(world.handle(ev.Ticked())) == []
+    assert ev.Reply("u") in world.handle(ev.Finished("cpu", run.batch, 0.01))
+
+
+def test_a_batch_behind_a_load_does_not_hang() -> None:
+    world = World()
+    world.arrive("u", 10)
+    world.handle(ev.DemandSeen("g", {"n": 1.0}))
+    assert hang(world, 3 * HANG_S) == []

@@ -272,3 +272,16 @@ async def test_the_first_signal_drains_and_the_second_does_not_wait(
     await until(lambda: all(pulse.draining for pulse in gateway.pulses.values()))
     worker.terminate()
     assert await asyncio.wait_for(worker.wait(), 20) == 0
+
+
+async def test_a_runtime_that_hangs_is_replaced(
+    start_worker: StartWorker, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shoal.core.lanes.HANG_S", 0.3)
+    worker = await start_worker()
+    stopped = runtime_pid(worker)
+    os.kill(stopped, signal.SIGSTOP)
+    unit = await gateway.publish(["fish"])
+    reply = await gateway.reply(unit)
+    assert np.allclose(from_wire(reply.outputs["dense"])[0], expected("fish"), atol=1e-6)
+    assert runtime_pid(worker) != stopped

@@ -42,9 +42,15 @@ class Dispatch:
         self._next_batch = 1
 
     def decide(self, now: float, on_trial: Callable[[Lane], str | None]) -> list[Instruction]:
-        """Fill every lane that is idle or about to be; `on_trial`: the kind to be left alone."""
+        """Fill every lane that is idle or about to be, end runtimes that hang.
+
+        `on_trial`: the kind of a lane that must be left alone.
+        """
         out: list[Instruction] = []
         for lane in self._lanes.values():
+            hung = lane.hung(now)
+            if hung is not None:
+                out.append(ev.KillRuntime(lane.id, hung))
             spared = on_trial(lane)
             models = [self._models[name] for name in lane.resident]
             models = [model for model in models if model.spec.kind != spared]

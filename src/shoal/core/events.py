@@ -215,6 +215,13 @@ class StartRuntime(_Value, frozen=True):
     kind: str
 
 
+class KillRuntime(_Value, frozen=True):
+    """It hangs: end the process at once; `RuntimeDied` follows."""
+
+    lane: str
+    kind: str
+
+
 class Load(_Value, frozen=True):
     lane: str
     model: str
@@ -267,6 +274,7 @@ Instruction = (
     | Prepare
     | Run
     | StartRuntime
+    | KillRuntime
     | Load
     | FailItem
     | Reply

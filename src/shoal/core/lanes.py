@@ -12,6 +12,12 @@ from shoal.core.events import Item
 #: A runtime that lived this long had a good start: its next death is restarted at once.
 STABLE_S = 60.0
 RESTART_MAX_S = 15.0
+#: A batch that takes this long, and so many times what was predicted, will never come back.
+HANG_S = 60.0
+HANG_FACTOR = 20.0
+#: How often a busy lane is looked at for that. Longer gaps count as this much: a worker that was
+#: stopped itself must not take its runtimes for hung.
+LOOK_S = 1.0
 
 
 class Batch(msgspec.Struct):
@@ -75,6 +81,8 @@ class Lane:
         self.to_load: deque[str] = deque()
         self.batches: deque[Batch] = deque()
         self.free_at = 0.0
+        self._first_s = 0.0  # how long the first batch was seen to run
+        self._looked_at = 0.0
 
     def wants(self, model: str) -> bool:
         """Whether the model is resident here or on its way."""
@@ -92,9 +100,26 @@ class Lane:
 
     def next_wake(self, now: float, margins_s: tuple[float, ...]) -> float | None:
         """When the lane is next so close to being free that something is due."""
-        if len(self.batches) != 1:
+        if not self.batches:
             return None
-        return min((t for m in margins_s if (t := self.free_at - m) > now), default=None)
+        look = now + LOOK_S
+        if len(self.batches) > 1:
+            return look
+        return min((t for m in margins_s if (t := self.free_at - m) > now), default=look)
+
+    def hung(self, now: float) -> str | None:
+        """The kind of the runtime whose batch will not come back; call often."""
+        seen_s = min(now - self._looked_at, LOOK_S)
+        self._looked_at = now
+        if not self.batches or self.loading is not None:  # a load holds batches up, rightly
+            self._first_s = 0.0
+            return None
+        self._first_s += seen_s
+        first = self.batches[0]
+        if self._first_s <= max(HANG_S, HANG_FACTOR * first.predicted_s):
+            return None
+        self._first_s = 0.0
+        return first.kind
 
     def started(self, batch: Batch, now: float) -> None:
         self.batches.append(batch)
@@ -105,6 +130,7 @@ class Lane:
         for batch in self.batches:
             if batch.id == batch_id:
                 self.batches.remove(batch)
+                self._first_s = 0.0
                 self.free_at = now + sum(b.predicted_s for b in self.batches)
                 return batch
         return None

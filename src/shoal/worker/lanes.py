@@ -93,6 +93,13 @@ class Lanes:
         """Start a runtime process; `RuntimeStarted` or `RuntimeDied` follows."""
         self._spawn(self._start(lane, kind))
 
+    def kill_runtime(self, lane: str, kind: str) -> None:
+        """End a runtime process that hangs; `RuntimeDied` follows."""
+        process = self._processes.get((lane, kind))
+        if process is not None:
+            _log.event("runtime_hangs", level="error", lane=lane, kind=kind, pid=process.pid)
+            process.kill()
+
     def load(self, lane: str, model: str) -> None:
         """Fetch the files, read the tokenizer, load; `Loaded` or `LoadFailed` follows."""
         kind = self._catalog.card(model).profile(device_kind(self.specs[lane].device)).runtime

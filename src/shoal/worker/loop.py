@@ -203,6 +203,8 @@ class Loop:
                 self._queue.term(stash.ack, reason)
             case ev.StartRuntime(lane, kind):
                 self._lanes.start_runtime(lane, kind)
+            case ev.KillRuntime(lane, kind):
+                self._lanes.kill_runtime(lane, kind)
             case ev.Load(lane, model):
                 self._lanes.load(lane, model)
             case _:
