@@ -113,6 +113,10 @@ class WorkerSettings(CommonSettings, frozen=True, forbid_unknown_fields=True, kw
     lanes: Annotated[list[str], _doc("Devices: `auto`, `cpu`, `cuda:0`, …; one lane each.")] = (
         msgspec.field(default_factory=lambda: ["auto"])
     )
+    profile: Annotated[
+        str | None,
+        _doc("Profile to use where a card has it, instead of the one for the kind of device."),
+    ] = None
     threads: Annotated[
         int,
         _doc("CPU threads per lane; 0: the cores owned less one, divided among the lanes.", ge=0),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from shoal.bench.serving import Serving
+from tests.e2e.likeness import same
 
 MODEL = "all-MiniLM-L6-v2"
 LONG = "word " * 1000
@@ -41,7 +42,7 @@ def test_empty_text_has_a_vector_and_neighbours_keep_their_places(
     three = dense(native(stack, ["fish", empty, "bird"]))
     assert np.isfinite(three).all()
     alone = dense(native(stack, ["bird"]))
-    assert np.allclose(three[2], alone[0], atol=1e-5)
+    assert same(three[2], alone[0])
     assert compat(stack, ["fish", empty]).status_code == 200
 
 
@@ -82,7 +83,7 @@ def test_one_bad_item_among_eight(stack: Serving) -> None:
     assert [("error" in item) for item in results] == [i == 3 for i in range(8)]
     assert "99999999" in results[3]["error"]["message"]
     alone = dense(native(stack, ["h"]))
-    assert np.allclose(results[7]["dense"], alone[0], atol=1e-5)
+    assert same(np.array(results[7]["dense"]), alone[0])
 
 
 def test_one_bad_item_fails_an_openai_request_and_is_named(stack: Serving) -> None:
@@ -187,7 +188,7 @@ def test_messagepack_both_ways(stack: Serving) -> None:
     items = msgspec.msgpack.decode(response.content)["items"]
     vector = np.frombuffer(items[0]["dense"]["data"], "<f2")
     assert items[0]["dense"]["shape"] == [384]
-    assert np.allclose(vector, dense(native(stack, ["fish"]))[0], atol=2e-3)
+    assert same(vector.astype(np.float32), dense(native(stack, ["fish"]))[0])
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def stash() -> Stash:
 
 @pytest.fixture
 def batches(stash: Stash) -> Batches:
-    watch = Watch(WorkerMetrics(), {"m": ModelState(spec_of(CARD, "cpu"))}, None)
+    watch = Watch(WorkerMetrics(), {"m": ModelState(spec_of(CARD, CARD.profile("cpu")))}, None)
     batches = Batches({"u": stash}, watch, Catalog([CARD]))
     run = batches.started(BATCH, 1.0)
     assert (run.heads, run.texts) == (["dense"], ["a", "b"])

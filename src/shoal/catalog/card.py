@@ -102,6 +102,9 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     memory: Memory = Memory()
     profiles: dict[str, Profile] = {}
 
-    def profile(self, device: str) -> Profile:
-        """The profile tuned for this device kind, else the default one."""
-        return self.profiles.get(device) or self.profiles.get("default") or Profile()
+    def profile(self, *kinds: str) -> Profile:
+        """The profile of the first of these device kinds that has one, else the default one."""
+        for kind in (*kinds, "default"):
+            if kind in self.profiles:
+                return self.profiles[kind]
+        return Profile()

@@ -29,9 +29,28 @@ def lanes_of(settings: WorkerSettings) -> list[LaneSpec]:
     threads = settings.threads or _threads(len(devices))
     names = [device if devices.count(device) == 1 else "" for device in devices]
     return [
-        LaneSpec(name or f"{device}-{position}", device, threads)
+        LaneSpec(
+            name or f"{device}-{position}", device, threads, kinds_of(device, settings.profile)
+        )
         for position, (name, device) in enumerate(zip(names, devices, strict=True))
     ]
+
+
+def kinds_of(device: str, profile: str | None) -> tuple[str, ...]:
+    """The profiles that suit a device, best first; `profile`, if set, is the only one."""
+    if profile is not None:
+        return (profile,)
+    kind = device.partition(":")[0]
+    return ("cpu-bf16", "cpu") if kind == "cpu" and _multiplies_bfloat16() else (kind,)
+
+
+def _multiplies_bfloat16() -> bool:
+    """Whether the CPU has instructions for bfloat16 products (Zen 4, Cooper Lake and later)."""
+    try:
+        flags = Path("/proc/cpuinfo").read_text().partition("flags")[2].partition("\n")[0].split()
+    except OSError:
+        return False
+    return not {"avx512_bf16", "amx_bf16"}.isdisjoint(flags)
 
 
 def _found() -> list[str]:

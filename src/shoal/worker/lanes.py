@@ -30,7 +30,7 @@ from shoal.wire.messages import (
     Loaded,
     Run,
 )
-from shoal.worker.models import device_kind, files_of, load_of, preparer_of
+from shoal.worker.models import files_of, load_of, preparer_of
 from shoal.worker.text import Preparer
 
 _log = log.get(__name__)
@@ -53,11 +53,12 @@ class Hears(Protocol):
 
 
 class LaneSpec(msgspec.Struct, frozen=True):
-    """One device and the threads its runtimes may use."""
+    """One device, the threads its runtimes may use, and its kinds, as profiles are named."""
 
     id: str
     device: str
     threads: int
+    kinds: tuple[str, ...] = ()
 
 
 class Lanes:
@@ -102,7 +103,7 @@ class Lanes:
 
     def load(self, lane: str, model: str) -> None:
         """Fetch the files, read the tokenizer, load; `Loaded` or `LoadFailed` follows."""
-        kind = self._catalog.card(model).profile(device_kind(self.specs[lane].device)).runtime
+        kind = self._catalog.card(model).profile(*self.specs[lane].kinds).runtime
         self._kinds[lane, model] = kind
         self._spawn(self._load(lane, model, self._processes[lane, kind]))
 
@@ -182,22 +183,20 @@ class Lanes:
 
     async def _load(self, lane: str, model: str, process: RuntimeProcess) -> None:
         """Load into this very process: if it dies meanwhile, its successor is told anew."""
-        card, device = self._catalog.card(model), self.specs[lane].device
+        card = self._catalog.card(model)
+        profile = card.profile(*self.specs[lane].kinds)
         try:
             await self._before_load(model)
             folder = await asyncio.to_thread(files_of, card, self._settings)
             if model not in self.preparers:
-                profile, inputs = (
-                    card.profile(device_kind(device)),
-                    process.hello.capabilities.inputs,
-                )
+                inputs = process.hello.capabilities.inputs
                 self.preparers[model] = await asyncio.to_thread(
                     preparer_of, card, folder, profile, inputs
                 )
         except ShoalError as error:
             self._hears.load_failed(lane, model, error.message)
             return
-        process.send(load_of(card, folder, device))
+        process.send(load_of(card, folder, profile))
 
     def _heard(self, lane: str, message: FromRuntime) -> None:
         match message:

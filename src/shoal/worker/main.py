@@ -113,7 +113,7 @@ class Worker:
         specs = lanes_of(settings)
         config = WorkerConfig(
             lanes=[spec.id for spec in specs],
-            models=[spec_of(card, specs[0].device) for card in catalog.cards()],
+            models=[spec_of(card, card.profile(*specs[0].kinds)) for card in catalog.cards()],
             pinned=[catalog.card(name).name for name in settings.models],
             on_demand=settings.on_demand,
             cooldown_s=settings.load_cooldown_s,

@@ -14,14 +14,8 @@ from shoal.wire.messages import Load
 from shoal.worker.text import PlainPreparer, Preparer, TextPreparer
 
 
-def device_kind(device: str) -> str:
-    """``cuda`` of ``cuda:0``: the kind that profiles are made for."""
-    return device.partition(":")[0]
-
-
-def spec_of(card: Card, device: str) -> ModelSpec:
-    """What the core must know to schedule this card on this device."""
-    profile = card.profile(device_kind(device))
+def spec_of(card: Card, profile: Profile) -> ModelSpec:
+    """What the core must know to schedule this card with this profile."""
     seed = profile.cost
     return ModelSpec(
         name=card.name,
@@ -32,9 +26,8 @@ def spec_of(card: Card, device: str) -> ModelSpec:
     )
 
 
-def load_of(card: Card, folder: Path, device: str) -> Load:
+def load_of(card: Card, folder: Path, profile: Profile) -> Load:
     """What a runtime is told to load."""
-    profile = card.profile(device_kind(device))
     encode = card.tasks.encode
     heads: dict[str, dict[str, Any]] = {}
     if encode is not None:

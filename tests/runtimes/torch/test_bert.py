@@ -58,7 +58,8 @@ def test_one_item_of_one_token(runtime: TorchRuntime, tmp_path: Path) -> None:
 def test_half_precision_is_near(runtime: TorchRuntime, tmp_path: Path, dtype: str) -> None:
     model = made.save_bert(tmp_path)
     full = runtime.load(made.load(tmp_path)).bytes
-    assert runtime.load(made.load(tmp_path, dtype=dtype)).bytes == full // 2
+    # On CPU tables, norms and residuals stay float32.
+    assert full // 2 < runtime.load(made.load(tmp_path, dtype=dtype)).bytes < full
     items = made.random_items(LENGTHS)
     ours = made.vectors(made.run(runtime, items))
     assert ours.dtype == np.float32

@@ -26,13 +26,16 @@ _FUSED: dict[Activation, tuple[str, str]] = {
 
 
 class Linear(Protocol):
-    """``activation(x W^T + b)``, or with a residual added instead of an activation."""
+    """``activation(x W^T + b)``, or with a residual added instead of an activation.
+
+    Computed in the weight's dtype, whatever the rows have.
+    """
 
     def __call__(self, rows: Tensor) -> Tensor:
-        """[n, in] -> [n, out]."""
+        """[n, in] -> [n, out] in the weight's dtype."""
 
     def add(self, rows: Tensor, residual: Tensor) -> Tensor:
-        """[n, in] and [n, out] -> [n, out]: the product plus the residual; no activation."""
+        """[n, in] and [n, out] -> [n, out] in the residual's dtype: the sum; no activation."""
 
 
 def linear(weight: Tensor, bias: Tensor | None, activation: Activation | None = None) -> Linear:
@@ -55,6 +58,7 @@ def _onednn_takes(weight: Tensor) -> bool:
 
 class _OneDnnLinear:
     def __init__(self, weight: Tensor, bias: Tensor | None, activation: Activation | None) -> None:
+        self._dtype = weight.dtype
         self._weight = torch.ops.mkldnn._reorder_linear_weight(weight)
         self._bias = bias
         self._activation, self._algorithm = _FUSED[activation] if activation else ("none", "")
@@ -62,12 +66,15 @@ class _OneDnnLinear:
         self._product_add = torch.ops.mkldnn._linear_pointwise.binary
 
     def __call__(self, rows: Tensor) -> Tensor:
+        rows = rows.to(self._dtype)
         product: Tensor = self._product(
             rows, self._weight, self._bias, self._activation, [], self._algorithm
         )
         return product
 
     def add(self, rows: Tensor, residual: Tensor) -> Tensor:
+        if residual.dtype != self._dtype:
+            return self(rows).to(residual.dtype).add_(residual)
         product: Tensor = self._product_add(rows, residual, self._weight, self._bias, "add")
         return product
 
@@ -77,6 +84,7 @@ class _PlainLinear:
         self._weight, self._bias, self._activation = weight, bias, activation
 
     def __call__(self, rows: Tensor) -> Tensor:
+        rows = rows.to(self._weight.dtype)
         product = torch.nn.functional.linear(rows, self._weight, self._bias)
         match self._activation:
             case None:
@@ -89,4 +97,6 @@ class _PlainLinear:
                 return torch.relu_(product)
 
     def add(self, rows: Tensor, residual: Tensor) -> Tensor:
-        return torch.nn.functional.linear(rows, self._weight, self._bias).add_(residual)
+        rows = rows.to(self._weight.dtype)
+        product = torch.nn.functional.linear(rows, self._weight, self._bias)
+        return product.to(residual.dtype).add_(residual)

@@ -6,7 +6,6 @@ Serves `BertModel` and every ``BertFor...``, whose encoder sits under ``bert.``.
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Literal
 
@@ -99,15 +98,15 @@ class Bert:
     def __init__(
         self, config: BertConfig, weights: Weights, dtype: torch.dtype, device: torch.device
     ) -> None:
-        numbers = sum(math.prod(shape) for shape in _tensors(config).values())
         hidden, inner = config.hidden_size, config.intermediate_size
         self.vocabulary = config.vocab_size
         self.max_tokens = config.max_position_embeddings
-        self.parameter_bytes = numbers * dtype.itemsize
-        # Hidden, residual and attended rows, and the wider of fused q/k/v and inner rows.
-        self.activation_bytes_per_token = (3 * hidden + max(3 * hidden, inner)) * dtype.itemsize
-
         layers = Layers(weights, dtype, device)
+        # Hidden and residual rows; attended rows, and the wider of fused q/k/v and inner rows.
+        self.activation_bytes_per_token = (
+            2 * hidden * layers.stream_dtype.itemsize
+            + (hidden + max(3 * hidden, inner)) * dtype.itemsize
+        )
         self._words = layers.table("embeddings.word_embeddings.weight")
         # Single texts are all of token type 0, so its row is added to the positions once.
         self._positions = (
@@ -116,6 +115,7 @@ class Bert:
         )
         self._norm = layers.layer_norm("embeddings.LayerNorm", config.layer_norm_eps)
         self._layers = [_Layer(config, n, layers) for n in range(config.num_hidden_layers)]
+        self.parameter_bytes = layers.bytes
 
     def forward(self, packed: Packed) -> Tensor:
         """Hidden states after the last layer, [computed, hidden]."""
