@@ -134,14 +134,18 @@ def _sides(plan: Plan, rivals: list[Rival], tell: Tell) -> Iterator[list[Side]]:
         tell("starting in-process sentence-transformers")
         helper = stack.enter_context(in_process(folder, limits))
         tell("starting shoal serve")
-        serving = stack.enter_context(Serving([plan.model, "--threads", str(plan.threads)]))
+        ours = [plan.model, "--threads", str(plan.threads)]
+        serving = stack.enter_context(Serving(ours))
         address = (serving.host, serving.port)
+        tell("starting shoal serve, float32")
+        float32 = stack.enter_context(Serving([*ours, "--profile", "default"]))
         native, openai = ShoalApi(plan.model), OpenAIApi(plan.model, "/v1/embeddings")
         sides: list[Side] = [
             InProcess(helper, whole=False),
             InProcess(helper, whole=True),
             Server("Shoal", serving.pid, address, native, load),
             Server("Shoal, OpenAI route", serving.pid, address, openai, load),
+            Server("Shoal, float32", float32.pid, (float32.host, float32.port), native, load),
         ]
         for rival in rivals:
             tell(f"starting {rival.name}")

@@ -8,7 +8,7 @@ in order. It must not know HTTP, NATS, clocks, or what an answer holds.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable
 from typing import assert_never
 
@@ -99,7 +99,8 @@ class Admission:
         self._backlogs: dict[str, _Backlog] = {}
         self._request_of: dict[str, _Request] = {}
         self._unsent: dict[str, None] = {}
-        self._settled: dict[str, float] = {}
+        # Not a dict: its first key is behind all the places of those deleted before.
+        self._settled: OrderedDict[str, float] = OrderedDict()
 
     @property
     def unsent(self) -> bool:
@@ -223,7 +224,7 @@ class Admission:
             oldest = next(iter(settled))
             if len(settled) <= SETTLED_MOST and settled[oldest] >= now - SETTLED_FOR_S:
                 break
-            del settled[oldest]
+            settled.popitem(last=False)
 
     def _was_settled(self, unit: str, now: float) -> bool:
         return self._settled.get(unit, -SETTLED_FOR_S + now) > now - SETTLED_FOR_S
