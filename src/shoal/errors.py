@@ -231,8 +231,9 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """`` (did you mean 'x'?)`` for the closest known word, or an empty string."""
     if len(word) > MAX_NAME:
         return ""  # comparing takes time that grows with its length
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f" (did you mean '{close[0]}'?)" if close else ""
+    spelled = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(word.lower(), spelled, n=1, cutoff=0.5)
+    return f" (did you mean '{spelled[close[0]]}'?)" if close else ""
 
 
 def bounded(text: str, most: int = MAX_MESSAGE) -> str:

@@ -64,8 +64,10 @@ async def _serve(given: Given, settings: ServeSettings, port: int, home: Path) -
     from shoal.cli.prepare import prepare
     from shoal.cli.stack import Plan, Stack
     from shoal.telemetry import log
+    from shoal.worker.devices import lanes_of
 
     gateway, worker = given.load(GatewaySettings), given.load(WorkerSettings)
+    lanes_of(worker)  # a device that is none is told before anything starts
     models = await asyncio.to_thread(prepare, worker, home / "cards")
     plan = Plan(
         given=given,
