@@ -95,7 +95,8 @@ def _slow(serving: Serving):  # type: ignore[no-untyped-def]
     ("args", "code", "told"),
     [
         (["--broker-url", "nats://127.0.0.1:9"], 75, "error: cannot reach the broker"),
-        (["--lanes", "gpu9"], 1, "the worker"),
+        (["--lanes", "gpu9"], 2, "lanes: 'gpu9' is no device"),
+        (["--health-host", "203.0.113.1"], 1, "the worker"),
         (["--broker-binary", "/nowhere"], 1, "broker_binary: /nowhere is not an executable"),
         (["--catalog", "/nowhere.yaml"], 2, "/nowhere.yaml: no such card file"),
     ],
