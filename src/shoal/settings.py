@@ -74,6 +74,9 @@ class GatewaySettings(CommonSettings, frozen=True, forbid_unknown_fields=True, k
     )
     cors_origins: Annotated[list[str], _doc("Origins browsers may call from; `*` for any.")] = []
     max_body_bytes: Annotated[int, _doc("Largest request body.", ge=1024)] = 64 * 1024 * 1024
+    max_bodies_bytes: Annotated[
+        int, _doc("Bodies of all requests in flight together; what is more gets a 429.", ge=1024)
+    ] = 512 * 1024 * 1024
     max_items: Annotated[int, _doc("Most items in one request.", ge=1)] = 8192
     max_item_bytes: Annotated[int, _doc("Largest single item.", ge=16)] = 512 * 1024
     unit_items: Annotated[int, _doc("Most items in one unit; larger requests are cut.", ge=1)] = 64

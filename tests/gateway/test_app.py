@@ -90,6 +90,26 @@ async def test_a_body_not_worth_reading_ends_the_connection(broker: BrokerServer
         await writer.wait_closed()
 
 
+async def test_bodies_of_all_requests_together_are_bounded(
+    broker: BrokerServer, worker: ScriptedWorker
+) -> None:
+    async with serving(broker, max_bodies_bytes=100_000) as served:
+        port = int(served.url.split(":")[-1])
+        head = f"POST {ENCODE} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+        slow, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"{head}content-length: 90015\r\n\r\n".encode() + b" " * 90_000)
+        await until(lambda: served.app.gateway.bodies.held_bytes == 90_000)
+        refused = await served.encode(["x" * 20_000])
+        assert refused.status_code == 429
+        assert "max_bodies_bytes" in refused.json()["error"]["message"]
+        writer.write(b'{"items":["a"]}')
+        assert (await _answer(slow))[0] == 200
+        assert (await served.encode(["x" * 20_000])).status_code == 200
+        await until(lambda: served.app.gateway.bodies.held_bytes == 0)
+        writer.close()
+        await writer.wait_closed()
+
+
 async def _answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
     head = (await reader.readuntil(b"\r\n\r\n")).lower()
     size = int(head.partition(b"content-length:")[2].split(b"\r\n")[0])

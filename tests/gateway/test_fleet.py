@@ -40,6 +40,11 @@ def test_a_failure_counts_only_where_nobody_has_or_loads_the_model() -> None:
     assert fleet(pulse("a", FAILED)).rate(card()).failed == "broken"
     assert fleet(pulse("a", FAILED), pulse("b", RESIDENT)).rate(card()).failed is None
     assert fleet(pulse("a", FAILED), pulse("b", LOADING)).rate(card()).failed is None
+    assert fleet(pulse("a", FAILED), pulse("b", FAILED)).rate(card()).failed == "broken"
+
+
+def test_a_worker_that_has_not_tried_may_still_load_it() -> None:
+    assert fleet(pulse("a", FAILED), pulse("b", None)).rate(card()).failed is None
 
 
 def test_silent_workers_are_forgotten() -> None:

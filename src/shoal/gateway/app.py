@@ -92,6 +92,8 @@ class App:
             _log.event("request_crashed", level="error", error=error, id=request.id)
             failure = ShoalError(f"an internal error; the log has it under request id {request.id}")
             response = self._error(failure, route, request)
+        finally:
+            self.gateway.bodies.give(request.held_bytes)
         seconds = time.perf_counter() - request.started
         self._record(route, request, response, seconds)
         await response.send(send, self._headers(request, seconds))

@@ -63,7 +63,7 @@ async def read_body(gateway: Gateway, request: Request) -> bytes:
     settings = gateway.settings
     asked = request.text_header(b"x-request-timeout")
     request.timeout_s = asked_timeout_s(asked, settings.timeout_s, settings.max_timeout_s)
-    return await request.body(settings.max_body_bytes, request.timeout_s)
+    return await request.body(settings.max_body_bytes, request.timeout_s, gateway.bodies)
 
 
 async def embed(

@@ -64,22 +64,27 @@ class Fleet:
         return rate
 
     def _rate(self, card: Card) -> Rate:
-        said = [
-            pulse.models[card.name]
-            for _, pulse in self._pulses.values()
-            if card.name in pulse.models and not pulse.draining
-        ]
-        resident = [model for model in said if model.state == "resident"]
+        pulses = [pulse for _, pulse in self._pulses.values() if not pulse.draining]
+        said = [pulse.models.get(card.name) for pulse in pulses]
+        resident = [model for model in said if model is not None and model.state == "resident"]
         if resident:
             return _mean(resident)
-        failed = next((m.reason or "no reason given" for m in said if m.state == "failed"), None)
-        loading = any(model.state == "loading" for model in said)
         seed = card.profile("default").cost
         return Rate(
             seconds_per_byte=seed.token_s / BYTES_PER_TOKEN,
             seconds_per_item=seed.item_s,
-            failed=None if loading else failed,
+            failed=_failure(said),
         )
+
+
+def _failure(said: list[ModelPulse | None]) -> str | None:
+    """Why no worker can load a model; None while one is at it or has not tried."""
+    reasons = [
+        model.reason or "no reason given"
+        for model in said
+        if model is not None and model.state == "failed"
+    ]
+    return reasons[0] if reasons and len(reasons) == len(said) else None
 
 
 def _mean(resident: list[ModelPulse]) -> Rate:

@@ -15,6 +15,7 @@ import msgspec
 from shoal.errors import (
     DeadlineExceeded,
     InvalidRequest,
+    Overloaded,
     PayloadTooLarge,
     RequestCancelled,
     UnsupportedMediaType,
@@ -41,12 +42,35 @@ JOIN_MOST_BYTES = 64 * 1024
 LEAST_LEFT_S = 0.001
 
 
+class BodyBudget:
+    """Memory for the bodies of all requests of a gateway together."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most = most_bytes
+        self.held_bytes = 0
+
+    def take(self, count: int) -> None:
+        """Count these bytes. Raises `Overloaded` where they are too many."""
+        if self.held_bytes + count > self._most:
+            raise Overloaded(
+                f"the bodies of requests in flight take {self.held_bytes} bytes, and together they may "
+                f"take {self._most} (max_bodies_bytes): try again",
+                retry_after_s=1.0,
+            )
+        self.held_bytes += count
+
+    def give(self, count: int) -> None:
+        """These bytes are no longer held."""
+        self.held_bytes -= count
+
+
 class Request:
     """One call.
 
     Attributes:
         id: echoed to the caller; `key` is unique over all gateways.
         complete: the body was read to the end.
+        held_bytes: of its body, taken from the gateway's `BodyBudget`.
         timeout_s: counted from `started`.
         trace: this call's own span; `caller` is the span it came from.
         model, items, timings: filled in by the route, for logs and headers.
@@ -56,6 +80,7 @@ class Request:
         "caller",
         "complete",
         "headers",
+        "held_bytes",
         "id",
         "items",
         "key",
@@ -81,6 +106,7 @@ class Request:
         self.timeout_s = 0.0
         self.timings: Timings | None = None
         self.complete = False
+        self.held_bytes = 0
         self.caller: Trace | None = None
         self.trace: Trace
 
@@ -103,10 +129,11 @@ class Request:
         while (await self.receive())["type"] != "http.disconnect":
             pass
 
-    async def body(self, limit_bytes: int, within_s: float) -> bytes:
-        """The whole body.
+    async def body(self, limit_bytes: int, within_s: float, budget: BodyBudget) -> bytes:
+        """The whole body; its bytes are taken from `budget` as they come.
 
         Raises:
+            Overloaded: the bodies of all requests take too much memory already.
             PayloadTooLarge: it is larger than `limit_bytes`; nothing more is read.
             UnsupportedMediaType: it is compressed.
             DeadlineExceeded: it did not arrive `within_s`.
@@ -122,11 +149,11 @@ class Request:
             raise _too_large(limit_bytes)
         try:
             async with asyncio.timeout(within_s):
-                return await self._collect(limit_bytes)
+                return await self._collect(limit_bytes, budget)
         except TimeoutError:
             raise DeadlineExceeded(f"the body did not arrive within {within_s:g} s") from None
 
-    async def _collect(self, limit_bytes: int) -> bytes:
+    async def _collect(self, limit_bytes: int, budget: BodyBudget) -> bytes:
         chunks: list[bytes] = []
         size = 0
         while True:
@@ -137,6 +164,8 @@ class Request:
             size += len(chunk)
             if size > limit_bytes:
                 raise _too_large(limit_bytes)
+            budget.take(len(chunk))
+            self.held_bytes += len(chunk)
             if not message.get("more_body"):
                 self.complete = True
                 return b"".join([*chunks, chunk]) if chunks else chunk

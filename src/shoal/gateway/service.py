@@ -14,6 +14,7 @@ from shoal.broker.streams import ensure_streams
 from shoal.catalog.resolve import Catalog
 from shoal.errors import BrokerError, ProtocolError, Unavailable
 from shoal.gateway.fleet import Fleet
+from shoal.gateway.http import BodyBudget
 from shoal.gateway.inflight import Inflight
 from shoal.settings import GatewaySettings
 from shoal.telemetry import log, trace
@@ -44,6 +45,7 @@ class Gateway:
         self.fleet = Fleet(settings.pool)
         self.inflight = Inflight(id_, settings, connection, self.fleet, self.metrics)
         self.tracer = trace.tracer(settings.otlp_endpoint, "shoal-gateway")
+        self.bodies = BodyBudget(settings.max_bodies_bytes)
         self.draining = False
         self._measured: set[str] = set()
         self._connection = connection
