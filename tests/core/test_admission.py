@@ -7,29 +7,8 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shoal.core import admission_events as ev
 from shoal.core.admission import LEAST_OUTSTANDING_S, SETTLED_FOR_S, Admission
-from shoal.core.admission_events import (
-    Ack,
-    Announce,
-    Arrived,
-    Cancel,
-    ClientGone,
-    Complete,
-    DeadlinePassed,
-    Discard,
-    Event,
-    Fail,
-    Instruction,
-    Keep,
-    Publish,
-    PublishFailed,
-    PublishRefused,
-    Rate,
-    Rated,
-    Replied,
-    Resumed,
-    UnitSize,
-)
 from shoal.errors import (
     DeadlineExceeded,
     ModelLoadFailed,
@@ -38,7 +17,7 @@ from shoal.errors import (
     ShoalError,
 )
 
-ONE_SECOND_AN_ITEM = Rate(seconds_per_byte=0.0, seconds_per_item=1.0, lanes=1)
+ONE_SECOND_AN_ITEM = ev.Rate(seconds_per_byte=0.0, seconds_per_item=1.0, lanes=1)
 
 
 def machine(window_units: int = 2, max_queue_s: float = 10.0) -> Admission:
@@ -46,30 +25,34 @@ def machine(window_units: int = 2, max_queue_s: float = 10.0) -> Admission:
 
 
 def arrived(
-    request: str, units: int = 1, model: str = "m", rate: Rate = ONE_SECOND_AN_ITEM, items: int = 1
-) -> Arrived:
-    sizes = tuple(UnitSize(f"{request}.{n}", 10, items) for n in range(units))
-    return Arrived(request, model, sizes, rate)
+    request: str,
+    units: int = 1,
+    model: str = "m",
+    rate: ev.Rate = ONE_SECOND_AN_ITEM,
+    items: int = 1,
+) -> ev.Arrived:
+    sizes = tuple(ev.UnitSize(f"{request}.{n}", 10, items) for n in range(units))
+    return ev.Arrived(request, model, sizes, rate)
 
 
-def replied(unit: str) -> Replied:
-    return Replied(unit, f"ack-{unit}", f"inbox-{unit}")
+def replied(unit: str) -> ev.Replied:
+    return ev.Replied(unit, f"ack-{unit}", f"inbox-{unit}")
 
 
-def acked(unit: str) -> Ack:
-    return Ack(f"ack-{unit}", f"inbox-{unit}")
+def acked(unit: str) -> ev.Ack:
+    return ev.Ack(f"ack-{unit}", f"inbox-{unit}")
 
 
-def failure(instructions: list[Instruction]) -> ShoalError:
-    assert isinstance(instructions[0], Fail)
+def failure(instructions: list[ev.Instruction]) -> ShoalError:
+    assert isinstance(instructions[0], ev.Fail)
     return instructions[0].error
 
 
 def test_a_request_is_published_announced_and_completed() -> None:
     admission = machine()
-    assert admission.handle(arrived("a"), 0) == [Publish("a.0"), Announce("m")]
+    assert admission.handle(arrived("a"), 0) == [ev.Publish("a.0"), ev.Announce("m")]
     assert admission.outstanding_s() == {"m": 1.0}
-    assert admission.handle(replied("a.0"), 1) == [Keep("a.0"), acked("a.0"), Complete("a")]
+    assert admission.handle(replied("a.0"), 1) == [ev.Keep("a.0"), acked("a.0"), ev.Complete("a")]
     assert admission.outstanding_s() == {}
     assert admission.units == 0
 
@@ -77,33 +60,33 @@ def test_a_request_is_published_announced_and_completed() -> None:
 def test_only_a_models_first_request_is_announced() -> None:
     admission = machine()
     admission.handle(arrived("a"), 0)
-    assert admission.handle(arrived("b"), 0) == [Publish("b.0")]
-    assert admission.handle(arrived("c", model="other"), 0)[-1] == Announce("other")
+    assert admission.handle(arrived("b"), 0) == [ev.Publish("b.0")]
+    assert admission.handle(arrived("c", model="other"), 0)[-1] == ev.Announce("other")
 
 
 def test_a_window_of_units_is_on_the_queue_and_replies_refill_it() -> None:
     admission = machine(window_units=2)
     assert admission.handle(arrived("a", units=4), 0) == [
-        Publish("a.0"),
-        Publish("a.1"),
-        Announce("m"),
+        ev.Publish("a.0"),
+        ev.Publish("a.1"),
+        ev.Announce("m"),
     ]
-    assert admission.handle(replied("a.1"), 1) == [Keep("a.1"), acked("a.1"), Publish("a.2")]
+    assert admission.handle(replied("a.1"), 1) == [ev.Keep("a.1"), acked("a.1"), ev.Publish("a.2")]
 
 
 def test_the_window_grows_with_the_lanes() -> None:
     admission = machine(window_units=2)
     admission.handle(arrived("a", units=6), 0)
-    two_lanes = Rate(0.0, 1.0, lanes=2)
-    assert admission.handle(Rated("m", two_lanes), 1) == [Publish("a.2"), Publish("a.3")]
+    two_lanes = ev.Rate(0.0, 1.0, lanes=2)
+    assert admission.handle(ev.Rated("m", two_lanes), 1) == [ev.Publish("a.2"), ev.Publish("a.3")]
 
 
 def test_a_model_that_nobody_has_yet_has_the_window_of_one_lane() -> None:
     admission = machine(window_units=2)
-    nobody = Rate(0.0, 1.0, lanes=0)
+    nobody = ev.Rate(0.0, 1.0, lanes=0)
     assert admission.handle(arrived("a", units=4, rate=nobody), 0)[:2] == [
-        Publish("a.0"),
-        Publish("a.1"),
+        ev.Publish("a.0"),
+        ev.Publish("a.1"),
     ]
 
 
@@ -115,52 +98,52 @@ def test_too_much_queued_is_refused_as_a_whole_with_a_time() -> None:
     assert isinstance(error, Overloaded)
     assert error.retry_after_s == 2.0
     assert admission.outstanding_s() == {"m": 9.0}
-    assert admission.handle(arrived("c", units=1), 0) == [Publish("c.0")]
+    assert admission.handle(arrived("c", units=1), 0) == [ev.Publish("c.0")]
 
 
 def test_lanes_share_the_queue() -> None:
     admission = machine(max_queue_s=10)
-    two_lanes = Rate(0.0, 1.0, lanes=2)
+    two_lanes = ev.Rate(0.0, 1.0, lanes=2)
     admission.handle(arrived("a", units=15, rate=two_lanes), 0)
-    assert admission.handle(arrived("b", units=4, rate=two_lanes), 0)[0] == Publish("b.0")
+    assert admission.handle(arrived("b", units=4, rate=two_lanes), 0)[0] == ev.Publish("b.0")
 
 
 def test_other_models_are_not_refused() -> None:
     admission = machine(max_queue_s=10)
     admission.handle(arrived("a", units=50), 0)
-    assert admission.handle(arrived("b", model="other"), 0)[0] == Publish("b.0")
+    assert admission.handle(arrived("b", model="other"), 0)[0] == ev.Publish("b.0")
 
 
 def test_an_idle_system_takes_any_request() -> None:
-    assert machine(max_queue_s=10).handle(arrived("a", units=1000), 0)[0] == Publish("a.0")
+    assert machine(max_queue_s=10).handle(arrived("a", units=1000), 0)[0] == ev.Publish("a.0")
 
 
 def test_a_small_request_is_taken_beside_a_large_one() -> None:
     """It takes turns with it, so it waits for its window on the queue and not for the whole."""
     admission = machine(max_queue_s=10)
     admission.handle(arrived("large", units=100), 0)
-    assert admission.handle(arrived("small"), 0) == [Publish("small.0")]
+    assert admission.handle(arrived("small"), 0) == [ev.Publish("small.0")]
     for number in range(100):
         admission.handle(arrived(f"s{number}"), 0)
     (refused,) = admission.handle(arrived("late"), 0)
-    assert isinstance(refused, Fail)
+    assert isinstance(refused, ev.Fail)
 
 
 def test_a_large_request_finds_a_place_on_a_system_that_is_half_full() -> None:
     admission = machine(max_queue_s=10)
     admission.handle(arrived("a", units=5), 0)
-    assert admission.handle(arrived("b", units=1000), 0)[0] == Publish("b.0")
+    assert admission.handle(arrived("b", units=1000), 0)[0] == ev.Publish("b.0")
 
 
 def test_bytes_and_items_cost() -> None:
     admission = machine()
-    admission.handle(arrived("a", rate=Rate(0.01, 0.5, 1), items=3), 0)
+    admission.handle(arrived("a", rate=ev.Rate(0.01, 0.5, 1), items=3), 0)
     assert admission.outstanding_s() == {"m": 10 * 0.01 + 3 * 0.5}
 
 
 def test_waiting_work_is_never_nothing() -> None:
     admission = machine()
-    admission.handle(arrived("a", rate=Rate(0.0, 0.0, 1)), 0)
+    admission.handle(arrived("a", rate=ev.Rate(0.0, 0.0, 1)), 0)
     assert admission.outstanding_s() == {"m": LEAST_OUTSTANDING_S}
 
 
@@ -168,97 +151,100 @@ def test_a_second_answer_is_dropped_counted_and_acked() -> None:
     admission = machine()
     admission.handle(arrived("a", units=2), 0)
     admission.handle(replied("a.0"), 0)
-    assert admission.handle(replied("a.0"), 1) == [Discard("a.0", duplicate=True), acked("a.0")]
+    assert admission.handle(replied("a.0"), 1) == [ev.Discard("a.0", duplicate=True), acked("a.0")]
     admission.handle(replied("a.1"), 1)
-    assert admission.handle(replied("a.1"), 2) == [Discard("a.1", duplicate=True), acked("a.1")]
+    assert admission.handle(replied("a.1"), 2) == [ev.Discard("a.1", duplicate=True), acked("a.1")]
 
 
 def test_an_answer_to_an_unknown_unit_is_acked() -> None:
-    assert machine().handle(replied("x.0"), 0) == [Discard("x.0", duplicate=False), acked("x.0")]
+    assert machine().handle(replied("x.0"), 0) == [ev.Discard("x.0", duplicate=False), acked("x.0")]
 
 
 def test_settled_units_are_forgotten_in_time() -> None:
     admission = machine()
     admission.handle(arrived("a"), 0)
     admission.handle(replied("a.0"), 0)
-    assert admission.handle(replied("a.0"), SETTLED_FOR_S)[0] == Discard("a.0", duplicate=False)
+    assert admission.handle(replied("a.0"), SETTLED_FOR_S)[0] == ev.Discard("a.0", duplicate=False)
 
 
 def test_a_caller_that_leaves_cancels_what_is_queued() -> None:
     admission = machine(window_units=2)
     admission.handle(arrived("a", units=4), 0)
-    instructions = admission.handle(ClientGone("a"), 1)
+    instructions = admission.handle(ev.ClientGone("a"), 1)
     assert isinstance(failure(instructions), RequestCancelled)
-    assert instructions[1:] == [Cancel("a")]
+    assert instructions[1:] == [ev.Cancel("a")]
     assert admission.outstanding_s() == {}
-    assert admission.handle(replied("a.0"), 2) == [Discard("a.0", duplicate=True), acked("a.0")]
+    assert admission.handle(replied("a.0"), 2) == [ev.Discard("a.0", duplicate=True), acked("a.0")]
 
 
 def test_a_deadline_fails_the_request_and_cancels_it() -> None:
     admission = machine()
     admission.handle(arrived("a"), 0)
-    instructions = admission.handle(DeadlinePassed("a"), 60)
+    instructions = admission.handle(ev.DeadlinePassed("a"), 60)
     assert isinstance(failure(instructions), DeadlineExceeded)
-    assert instructions[1:] == [Cancel("a")]
+    assert instructions[1:] == [ev.Cancel("a")]
 
 
 def test_a_deadline_says_what_held_the_request_up() -> None:
-    cases: list[tuple[Rate, list[Event], str]] = [
+    cases: list[tuple[ev.Rate, list[ev.Event], str]] = [
         (ONE_SECOND_AN_ITEM, [], "X-Request-Timeout, or send less"),
-        (Rate(1.0, 1.0, lanes=0), [], "no worker has 'm' loaded"),
-        (ONE_SECOND_AN_ITEM, [PublishFailed("a.0"), Resumed()], "the broker was away"),
+        (ev.Rate(1.0, 1.0, lanes=0), [], "no worker has 'm' loaded"),
+        (ONE_SECOND_AN_ITEM, [ev.PublishFailed("a.0"), ev.Resumed()], "the broker was away"),
     ]
     for rate, failed, why in cases:
         admission = machine()
         admission.handle(arrived("a", rate=rate), 0)
         for event in failed:
             admission.handle(event, 1)
-        assert why in failure(admission.handle(DeadlinePassed("a"), 60)).message
+        assert why in failure(admission.handle(ev.DeadlinePassed("a"), 60)).message
 
 
 def test_what_ends_twice_ends_once() -> None:
     admission = machine()
     admission.handle(arrived("a"), 0)
-    admission.handle(DeadlinePassed("a"), 60)
-    assert admission.handle(ClientGone("a"), 61) == []
-    assert admission.handle(DeadlinePassed("a"), 61) == []
-    assert admission.handle(PublishFailed("a.0"), 61) == []
-    assert admission.handle(PublishRefused("a.0", Overloaded("full")), 61) == []
+    admission.handle(ev.DeadlinePassed("a"), 60)
+    assert admission.handle(ev.ClientGone("a"), 61) == []
+    assert admission.handle(ev.DeadlinePassed("a"), 61) == []
+    assert admission.handle(ev.PublishFailed("a.0"), 61) == []
+    assert admission.handle(ev.PublishRefused("a.0", Overloaded("full")), 61) == []
 
 
 def test_a_unit_that_found_no_broker_is_published_again_under_its_id() -> None:
     admission = machine()
     admission.handle(arrived("a"), 0)
-    assert admission.handle(PublishFailed("a.0"), 1) == []
+    assert admission.handle(ev.PublishFailed("a.0"), 1) == []
     assert admission.unsent
-    assert admission.handle(Resumed(), 2) == [Publish("a.0")]
+    assert admission.handle(ev.Resumed(), 2) == [ev.Publish("a.0")]
     assert not admission.unsent
 
 
 def test_a_unit_that_was_answered_meanwhile_is_not_published_again() -> None:
     admission = machine()
     admission.handle(arrived("a", units=2), 0)
-    admission.handle(PublishFailed("a.0"), 1)
+    admission.handle(ev.PublishFailed("a.0"), 1)
     admission.handle(replied("a.0"), 2)
-    assert admission.handle(Resumed(), 3) == []
+    assert admission.handle(ev.Resumed(), 3) == []
 
 
 def test_a_refused_unit_fails_its_request() -> None:
     admission = machine()
     admission.handle(arrived("a", units=2), 0)
     full = Overloaded("the queue is full")
-    assert admission.handle(PublishRefused("a.1", full), 1) == [Fail("a", full), Cancel("a")]
+    assert admission.handle(ev.PublishRefused("a.1", full), 1) == [
+        ev.Fail("a", full),
+        ev.Cancel("a"),
+    ]
 
 
 def test_a_model_that_failed_to_load_fails_fast_with_the_reason() -> None:
     admission = machine()
     admission.handle(arrived("a"), 0)
-    failed = Rate(0.0, 1.0, failed="config.json is missing")
-    instructions = admission.handle(Rated("m", failed), 1)
+    failed = ev.Rate(0.0, 1.0, failed="config.json is missing")
+    instructions = admission.handle(ev.Rated("m", failed), 1)
     error = failure(instructions)
     assert isinstance(error, ModelLoadFailed)
     assert "config.json is missing" in error.message
-    assert instructions[1:] == [Cancel("a")]
+    assert instructions[1:] == [ev.Cancel("a")]
     assert isinstance(failure(admission.handle(arrived("b", rate=failed), 2)), ModelLoadFailed)
     assert admission.outstanding_s() == {}
 
@@ -274,11 +260,11 @@ class World:
         self.kept: Counter[str] = Counter()
         self.now = 0.0
 
-    def step(self, event: Event) -> None:
+    def step(self, event: ev.Event) -> None:
         self.now += 0.1
         instructions = self.admission.handle(event, self.now)
-        replies = isinstance(event, Replied)
-        assert sum(isinstance(i, Ack) for i in instructions) == replies
+        replies = isinstance(event, ev.Replied)
+        assert sum(isinstance(i, ev.Ack) for i in instructions) == replies
         for instruction in instructions:
             self.perform(instruction)
         assert self.admission.units == sum(self.open.values())
@@ -286,19 +272,19 @@ class World:
         assert bool(outstanding) == bool(self.open)
         assert all(seconds > 0 for seconds in outstanding.values())
 
-    def perform(self, instruction: Instruction) -> None:
+    def perform(self, instruction: ev.Instruction) -> None:
         match instruction:
-            case Publish(unit):
+            case ev.Publish(unit):
                 assert unit.partition(".")[0] in self.open
                 self.queued.add(unit)
-            case Keep(unit):
+            case ev.Keep(unit):
                 self.kept[unit] += 1
                 assert self.kept[unit] == 1
                 self.open[unit.partition(".")[0]] -= 1
-            case Complete(request):
+            case ev.Complete(request):
                 assert self.open.pop(request) == 0
                 self.ended[request] += 1
-            case Fail(request, _):
+            case ev.Fail(request, _):
                 self.open.pop(request, None)
                 self.ended[request] += 1
             case _:
@@ -318,15 +304,15 @@ def test_every_request_ends_once_in_any_history(data: st.DataObject) -> None:
             world.step(arrived(f"r{made}", units))
             made += 1
         elif action == "resume":
-            world.step(Resumed())
+            world.step(ev.Resumed())
         elif world.queued and action in ("reply", "fail"):
             unit = data.draw(st.sampled_from(sorted(world.queued)))
-            world.step(replied(unit) if action == "reply" else PublishFailed(unit))
+            world.step(replied(unit) if action == "reply" else ev.PublishFailed(unit))
         elif world.open and action in ("gone", "late"):
             request = data.draw(st.sampled_from(sorted(world.open)))
-            world.step(ClientGone(request) if action == "gone" else DeadlinePassed(request))
+            world.step(ev.ClientGone(request) if action == "gone" else ev.DeadlinePassed(request))
     while world.open:
-        world.step(Resumed())
+        world.step(ev.Resumed())
         for unit in sorted(world.queued - set(world.kept)):
             if unit.partition(".")[0] in world.open:
                 world.step(replied(unit))

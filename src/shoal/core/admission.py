@@ -12,27 +12,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable
 from typing import assert_never
 
-from shoal.core.admission_events import (
-    Ack,
-    Announce,
-    Arrived,
-    Cancel,
-    ClientGone,
-    Complete,
-    DeadlinePassed,
-    Discard,
-    Event,
-    Fail,
-    Instruction,
-    Keep,
-    Publish,
-    PublishFailed,
-    PublishRefused,
-    Rate,
-    Rated,
-    Replied,
-    Resumed,
-)
+from shoal.core import admission_events as ev
 from shoal.errors import DeadlineExceeded, ModelLoadFailed, Overloaded, RequestCancelled, ShoalError
 
 #: Seconds for which a second answer is still told from one that was never asked for. Longer than
@@ -54,7 +34,7 @@ class _Request:
 
     __slots__ = ("id", "model", "queued", "seconds", "tenant", "untaken", "waiting")
 
-    def __init__(self, event: Arrived) -> None:
+    def __init__(self, event: ev.Arrived) -> None:
         self.id = event.request
         self.model = event.model
         self.tenant = event.tenant
@@ -69,7 +49,7 @@ class _Backlog:
 
     __slots__ = ("queued_s", "rate", "requests", "seconds")
 
-    def __init__(self, rate: Rate) -> None:
+    def __init__(self, rate: ev.Rate) -> None:
         self.rate = rate
         self.requests: dict[str, _Request] = {}
         self.seconds = 0.0
@@ -119,38 +99,38 @@ class Admission:
             for model, backlog in self._backlogs.items()
         }
 
-    def handle(self, event: Event, now: float) -> list[Instruction]:
+    def handle(self, event: ev.Event, now: float) -> list[ev.Instruction]:
         """The only way in. `now`: seconds on any clock that never goes back."""
         match event:
-            case Replied():
+            case ev.Replied():
                 return self._replied(event, now)
-            case Arrived():
+            case ev.Arrived():
                 return self._arrived(event)
-            case PublishRefused():
+            case ev.PublishRefused():
                 return self._end_of(event.unit, event.error, now)
-            case PublishFailed():
+            case ev.PublishFailed():
                 self._publish_failed(event.unit)
                 return []
-            case Resumed():
+            case ev.Resumed():
                 units, self._unsent = list(self._unsent), {}
-                return [Publish(unit) for unit in units]
-            case Rated():
+                return [ev.Publish(unit) for unit in units]
+            case ev.Rated():
                 return self._rated(event, now)
-            case ClientGone():
+            case ev.ClientGone():
                 return self._gone(event.request, now)
-            case DeadlinePassed():
+            case ev.DeadlinePassed():
                 return self._expired(event.request, now)
             case _ as never:
                 assert_never(never)
 
     # --- taking a request in ------------------------------------------------------------------
 
-    def _arrived(self, event: Arrived) -> list[Instruction]:
+    def _arrived(self, event: ev.Arrived) -> list[ev.Instruction]:
         request = _Request(event)
         cost_s = sum(request.seconds.values())
         refusal = self._refusal(event.model, event.rate, cost_s)
         if refusal is not None:
-            return [Fail(event.request, refusal)]
+            return [ev.Fail(event.request, refusal)]
         backlog = self._backlogs.get(event.model)
         first = backlog is None
         if backlog is None:
@@ -161,9 +141,9 @@ class Admission:
         self._requests[request.id] = request
         self._request_of.update(dict.fromkeys(request.seconds, request))
         released = self._release(request, backlog)
-        return [*released, Announce(event.model)] if first else released
+        return [*released, ev.Announce(event.model)] if first else released
 
-    def _refusal(self, model: str, rate: Rate, cost_s: float) -> ShoalError | None:
+    def _refusal(self, model: str, rate: ev.Rate, cost_s: float) -> ShoalError | None:
         if rate.failed is not None:
             return _load_failed(model, rate.failed)
         backlog = self._backlogs.get(model)
@@ -181,14 +161,14 @@ class Admission:
             retry_after_s=excess_s,
         )
 
-    def _release(self, request: _Request, backlog: _Backlog) -> list[Instruction]:
+    def _release(self, request: _Request, backlog: _Backlog) -> list[ev.Instruction]:
         window = self._window_units * max(1, backlog.rate.lanes)
-        released: list[Instruction] = []
+        released: list[ev.Instruction] = []
         while request.waiting and len(request.queued) < window:
             unit = request.waiting.popleft()
             request.queued.add(unit)
             backlog.queued_s += request.seconds[unit]
-            released.append(Publish(unit))
+            released.append(ev.Publish(unit))
         return released
 
     def _publish_failed(self, unit: str) -> None:
@@ -199,11 +179,11 @@ class Admission:
 
     # --- settling -----------------------------------------------------------------------------
 
-    def _replied(self, event: Replied, now: float) -> list[Instruction]:
-        ack = Ack(event.ack, event.inbox)
+    def _replied(self, event: ev.Replied, now: float) -> list[ev.Instruction]:
+        ack = ev.Ack(event.ack, event.inbox)
         request = self._request_of.pop(event.unit, None)
         if request is None:
-            return [Discard(event.unit, self._was_settled(event.unit, now)), ack]
+            return [ev.Discard(event.unit, self._was_settled(event.unit, now)), ack]
         self._unsent.pop(event.unit, None)
         self._settle(event.unit, now)
         backlog = self._backlogs[request.model]
@@ -214,8 +194,8 @@ class Admission:
         request.untaken.discard(event.unit)
         if not request.seconds:
             self._forget(request)
-            return [Keep(event.unit), ack, Complete(request.id)]
-        return [Keep(event.unit), ack, *self._release(request, backlog)]
+            return [ev.Keep(event.unit), ack, ev.Complete(request.id)]
+        return [ev.Keep(event.unit), ack, *self._release(request, backlog)]
 
     def _settle(self, unit: str, now: float) -> None:
         settled = self._settled
@@ -238,7 +218,7 @@ class Admission:
 
     # --- ending a request early -----------------------------------------------------------------
 
-    def _end(self, request: _Request, now: float) -> list[Instruction]:
+    def _end(self, request: _Request, now: float) -> list[ev.Instruction]:
         on_queue = bool(request.queued)
         backlog = self._backlogs[request.model]
         for unit, seconds in request.seconds.items():
@@ -249,22 +229,22 @@ class Admission:
                 backlog.queued_s -= seconds
                 self._settle(unit, now)
         self._forget(request)
-        return [Cancel(request.id)] if on_queue else []
+        return [ev.Cancel(request.id)] if on_queue else []
 
-    def _end_of(self, unit: str, error: ShoalError, now: float) -> list[Instruction]:
+    def _end_of(self, unit: str, error: ShoalError, now: float) -> list[ev.Instruction]:
         request = self._request_of.get(unit)
         if request is None:
             return []
-        return [Fail(request.id, error), *self._end(request, now)]
+        return [ev.Fail(request.id, error), *self._end(request, now)]
 
-    def _gone(self, request_id: str, now: float) -> list[Instruction]:
+    def _gone(self, request_id: str, now: float) -> list[ev.Instruction]:
         request = self._requests.get(request_id)
         if request is None:
             return []
         error = RequestCancelled("the client closed the connection")
-        return [Fail(request.id, error), *self._end(request, now)]
+        return [ev.Fail(request.id, error), *self._end(request, now)]
 
-    def _expired(self, request_id: str, now: float) -> list[Instruction]:
+    def _expired(self, request_id: str, now: float) -> list[ev.Instruction]:
         request = self._requests.get(request_id)
         if request is None:
             return []
@@ -272,9 +252,9 @@ class Admission:
             f"the deadline passed with {len(request.seconds)} unit(s) unanswered: "
             f"{_why_late(request, self._backlogs[request.model].rate)}"
         )
-        return [Fail(request.id, error), *self._end(request, now)]
+        return [ev.Fail(request.id, error), *self._end(request, now)]
 
-    def _rated(self, event: Rated, now: float) -> list[Instruction]:
+    def _rated(self, event: ev.Rated, now: float) -> list[ev.Instruction]:
         backlog = self._backlogs.get(event.model)
         if backlog is None:
             return []
@@ -282,11 +262,11 @@ class Admission:
         requests = list(backlog.requests.values())
         if event.rate.failed is not None:
             error = _load_failed(event.model, event.rate.failed)
-            return _joined([Fail(r.id, error), *self._end(r, now)] for r in requests)
+            return _joined([ev.Fail(r.id, error), *self._end(r, now)] for r in requests)
         return _joined(self._release(request, backlog) for request in requests)
 
 
-def _why_late(request: _Request, rate: Rate) -> str:
+def _why_late(request: _Request, rate: ev.Rate) -> str:
     """What most likely held it up, and what to do about it."""
     if request.untaken:
         return (
@@ -309,5 +289,5 @@ def _load_failed(model: str, reason: str) -> ModelLoadFailed:
     return ModelLoadFailed(f"model '{model}' cannot be loaded: {reason}")
 
 
-def _joined(parts: Iterable[list[Instruction]]) -> list[Instruction]:
+def _joined(parts: Iterable[list[ev.Instruction]]) -> list[ev.Instruction]:
     return [instruction for part in parts for instruction in part]

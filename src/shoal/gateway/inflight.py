@@ -12,43 +12,19 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Protocol, assert_never
 
-import msgspec
-
 from shoal.broker.base import Acks, Bus, Queue
-from shoal.catalog.card import Card
+from shoal.core import admission_events as ev
 from shoal.core.admission import Admission
-from shoal.core.admission_events import (
-    Ack,
-    Announce,
-    Arrived,
-    Cancel,
-    ClientGone,
-    Complete,
-    DeadlinePassed,
-    Discard,
-    Event,
-    Fail,
-    Instruction,
-    Keep,
-    Publish,
-    PublishFailed,
-    PublishRefused,
-    Rated,
-    Replied,
-    Resumed,
-    UnitSize,
-)
 from shoal.errors import BrokerError, ProtocolError, ShoalError, Unavailable
 from shoal.gateway.fleet import Fleet
+from shoal.gateway.job import Call, Job
 from shoal.gateway.replies import Answer, PartJoiner
-from shoal.gateway.units import Span, UnitLimits, bounded_by_reply, cut
+from shoal.gateway.units import UnitLimits, bounded_by_reply, cut
 from shoal.settings import GatewaySettings
 from shoal.telemetry import log
 from shoal.telemetry.metrics import GatewayMetrics
-from shoal.values import EncodeParams, Encoding
 from shoal.wire import subjects
-from shoal.wire.messages import Cancel as CancelMessage
-from shoal.wire.messages import Reply, ReplyPart, Unit, decode_queue, encode
+from shoal.wire.messages import Cancel, Reply, ReplyPart, Unit, decode_queue, encode
 
 _log = log.get(__name__)
 
@@ -62,35 +38,6 @@ FAULT_FRESH_S = 10.0
 
 class Broker(Bus, Queue, Acks, Protocol):
     """What a gateway needs of the broker."""
-
-
-class Job(msgspec.Struct, frozen=True):
-    """A checked request, ready to be cut and queued. `items` are still in `encoding`."""
-
-    key: str
-    card: Card
-    dim: int
-    params: EncodeParams
-    encoding: Encoding
-    items: list[bytes]
-    timeout_s: float
-    tenant: str = ""
-    trace: str | None = None
-
-
-class _Call:
-    """A request that somebody waits for."""
-
-    __slots__ = ("answers", "deadline", "done", "job", "spans", "timer", "watcher")
-
-    def __init__(self, job: Job, spans: dict[str, Span], deadline: float) -> None:
-        self.job = job
-        self.spans = spans
-        self.deadline = deadline
-        self.answers: dict[str, Answer] = {}
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.timer: asyncio.TimerHandle | None = None
-        self.watcher: asyncio.Task[None] | None = None
 
 
 class Inflight:
@@ -111,7 +58,7 @@ class Inflight:
         self._reply_to = subjects.reply_subject(gateway)
         self._machine = Admission(settings.window_units, settings.max_queue_s)
         self._joiner = PartJoiner()
-        self._calls: dict[str, _Call] = {}
+        self._calls: dict[str, Call] = {}
         self._subjects: dict[str, str] = {}
         self._idle = asyncio.Event()
         self._idle.set()
@@ -163,29 +110,29 @@ class Inflight:
             self._close(call)
         return [call.answers[unit] for unit in call.spans]
 
-    def _open(self, job: Job) -> _Call:
+    def _open(self, job: Job) -> Call:
         settings = self._settings
         batch_s = job.card.profile("default").max_batch_seconds
         limits = UnitLimits(settings.unit_items, settings.unit_bytes, batch_s)
         limits = bounded_by_reply(limits, job.params, job.dim)
         spans = cut(job.items, limits, self._fleet.rate(job.card))
         units = {f"{job.key}.{number}": span for number, span in enumerate(spans)}
-        call = _Call(job, units, asyncio.get_running_loop().time() + job.timeout_s)
+        call = Call(job, units, asyncio.get_running_loop().time() + job.timeout_s)
         self._calls[job.key] = call
         self._idle.clear()
         return call
 
-    def _arrival(self, call: _Call) -> Arrived:
+    def _arrival(self, call: Call) -> ev.Arrived:
         job = call.job
-        sizes = tuple(UnitSize(unit, s.bytes, s.items) for unit, s in call.spans.items())
-        return Arrived(job.key, job.card.name, sizes, self._fleet.rate(job.card), job.tenant)
+        sizes = tuple(ev.UnitSize(unit, s.bytes, s.items) for unit, s in call.spans.items())
+        return ev.Arrived(job.key, job.card.name, sizes, self._fleet.rate(job.card), job.tenant)
 
-    def _close(self, call: _Call) -> None:
+    def _close(self, call: Call) -> None:
         del self._calls[call.job.key]
         if not self._calls:
             self._idle.set()
         if not call.done.done() or call.done.cancelled():
-            self._handle(ClientGone(call.job.key))
+            self._handle(ev.ClientGone(call.job.key))
         if call.timer is not None:
             call.timer.cancel()
         if call.watcher is not None:
@@ -195,20 +142,20 @@ class Inflight:
 
     # --- time and callers -----------------------------------------------------------------------
 
-    def _watch(self, call: _Call, gone: Callable[[], Awaitable[None]]) -> None:
+    def _watch(self, call: Call, gone: Callable[[], Awaitable[None]]) -> None:
         loop = asyncio.get_running_loop()
         first = min(WATCH_AFTER_S, call.job.timeout_s)
         call.timer = loop.call_later(first, self._watch_closely, call, gone)
 
-    def _watch_closely(self, call: _Call, gone: Callable[[], Awaitable[None]]) -> None:
+    def _watch_closely(self, call: Call, gone: Callable[[], Awaitable[None]]) -> None:
         loop = asyncio.get_running_loop()
-        expired = DeadlinePassed(call.job.key)
+        expired = ev.DeadlinePassed(call.job.key)
         call.timer = loop.call_at(call.deadline, self._handle, expired)
         call.watcher = loop.create_task(self._await_gone(call.job.key, gone))
 
     async def _await_gone(self, key: str, gone: Callable[[], Awaitable[None]]) -> None:
         await gone()
-        self._handle(ClientGone(key))
+        self._handle(ev.ClientGone(key))
 
     # --- what comes in ----------------------------------------------------------------------------
 
@@ -226,13 +173,13 @@ class Inflight:
         except ProtocolError:
             self._metrics.error(ProtocolError.code)
             return
-        self._perform(self._decide(Replied(message.unit, message.ack, reply)), message)
+        self._perform(self._decide(ev.Replied(message.unit, message.ack, reply)), message)
 
     def rates_changed(self) -> None:
         """The fleet heard a pulse, or forgot a worker."""
         cards = {call.job.card.name: call.job.card for call in self._calls.values()}
         for name, card in cards.items():
-            self._handle(Rated(name, self._fleet.rate(card)))
+            self._handle(ev.Rated(name, self._fleet.rate(card)))
 
     def _published(self, unit: str, acked: asyncio.Future[int]) -> None:
         if acked.cancelled():
@@ -244,12 +191,12 @@ class Inflight:
             return
         self._queue_fault = (asyncio.get_running_loop().time(), str(error))
         if isinstance(error, ShoalError) and not isinstance(error, BrokerError | Unavailable):
-            self._handle(PublishRefused(unit, error))
+            self._handle(ev.PublishRefused(unit, error))
         else:
             self._failed(unit)
 
     def _failed(self, unit: str) -> None:
-        self._handle(PublishFailed(unit))
+        self._handle(ev.PublishFailed(unit))
         if self._machine.unsent and self._resume is None:
             loop = asyncio.get_running_loop()
             self._resume = loop.call_later(RESUME_EVERY_S, self._try_resume)
@@ -257,39 +204,39 @@ class Inflight:
     def _try_resume(self) -> None:
         self._resume = None
         if self._broker.connected:
-            self._handle(Resumed())
+            self._handle(ev.Resumed())
         elif self._machine.unsent:
             loop = asyncio.get_running_loop()
             self._resume = loop.call_later(RESUME_EVERY_S, self._try_resume)
 
     # --- what goes out ----------------------------------------------------------------------------
 
-    def _handle(self, event: Event) -> None:
+    def _handle(self, event: ev.Event) -> None:
         self._perform(self._decide(event))
 
-    def _decide(self, event: Event) -> list[Instruction]:
+    def _decide(self, event: ev.Event) -> list[ev.Instruction]:
         return self._machine.handle(event, asyncio.get_running_loop().time())
 
-    def _perform(self, instructions: list[Instruction], reply: Reply | None = None) -> None:
+    def _perform(self, instructions: list[ev.Instruction], reply: Reply | None = None) -> None:
         for instruction in instructions:
             match instruction:
-                case Publish():
+                case ev.Publish():
                     self._publish(instruction.unit)
-                case Keep():
+                case ev.Keep():
                     self._keep(instruction.unit, reply)
-                case Ack():
+                case ev.Ack():
                     self._ack(instruction)
-                case Complete():
+                case ev.Complete():
                     self._finish(instruction.request, None)
-                case Fail():
+                case ev.Fail():
                     self._finish(instruction.request, instruction.error)
-                case Discard():
+                case ev.Discard():
                     if instruction.duplicate:
                         self._metrics.duplicate_reply()
                         _log.event("duplicate_reply", unit=instruction.unit)
-                case Cancel():
+                case ev.Cancel():
                     self._cancel(instruction.request)
-                case Announce():
+                case ev.Announce():
                     self.announce()
                 case _ as never:
                     assert_never(never)
@@ -329,7 +276,7 @@ class Inflight:
             self._subjects[model] = subject
         return subject
 
-    def _call_of(self, unit: str) -> _Call | None:
+    def _call_of(self, unit: str) -> Call | None:
         return self._calls.get(unit[: unit.rindex(".")])
 
     def _keep(self, unit: str, reply: Reply | None) -> None:
@@ -346,7 +293,7 @@ class Inflight:
         else:
             call.done.set_exception(error)
 
-    def _ack(self, ack: Ack) -> None:
+    def _ack(self, ack: ev.Ack) -> None:
         # Lost while disconnected: the worker sends its answer again until it sees the ack.
         with contextlib.suppress(Unavailable):
             self._broker.ack(ack.ack, ack.inbox)
@@ -354,4 +301,4 @@ class Inflight:
     def _cancel(self, request: str) -> None:
         # Lost while disconnected: the units' deadlines still hold.
         with contextlib.suppress(Unavailable):
-            self._broker.publish(subjects.CANCELS, encode(CancelMessage([request])))
+            self._broker.publish(subjects.CANCELS, encode(Cancel([request])))
