@@ -113,9 +113,9 @@ class WorkerSettings(CommonSettings, frozen=True, forbid_unknown_fields=True, kw
     on_demand: Annotated[
         bool, _doc("Load other models of the catalog when requests for them wait.")
     ] = True
-    lanes: Annotated[list[str], _doc("Devices: `auto`, `cpu`, `cuda:0`, …; one lane each.")] = (
-        msgspec.field(default_factory=lambda: ["auto"])
-    )
+    lanes: Annotated[
+        list[str], _doc("Devices: `auto`, `cpu`, `cuda:0`, …; one lane each, all of one kind.")
+    ] = msgspec.field(default_factory=lambda: ["auto"])
     profile: Annotated[
         str | None,
         _doc("Profile to use where a card has it, instead of the one for the kind of device."),

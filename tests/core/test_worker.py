@@ -173,6 +173,17 @@ def test_a_reply_nobody_hears_is_tried_for_as_long_as_a_reconnect_takes() -> Non
     assert core.handle(ev.Unheard("u"), 1.02 + UNHEARD_LIMIT_S) == [ev.Terminate("u", "unheard")]
 
 
+def test_a_send_that_was_heard_starts_the_patience_anew() -> None:
+    core = ready()
+    running(core)
+    core.handle(ev.Finished("cpu", 1, 0.01), 1.01)
+    core.handle(ev.Unheard("u"), 1.02)
+    assert core.handle(ev.Ticked(), 1.6) == [ev.Reply("u")]  # heard, but its ack got lost
+    later = 1.6 + 2 * UNHEARD_LIMIT_S
+    assert core.handle(ev.Ticked(), later) == [ev.Reply("u")]
+    assert core.handle(ev.Unheard("u"), later + 0.01) == []
+
+
 def test_a_redelivered_unit_is_answered_again_or_left_to_run() -> None:
     core = ready()
     core.handle(ev.Arrived(head(), 1, 0), 1.0)

@@ -6,10 +6,15 @@ from shoal.worker.devices import kinds_of, lanes_of
 
 
 def test_a_lane_per_device_with_names_of_their_own() -> None:
-    lanes = lanes_of(WorkerSettings(lanes=["cpu", "cpu", "cuda:1"], threads=3))
-    assert [lane.id for lane in lanes] == ["cpu-0", "cpu-1", "cuda:1"]
-    assert [lane.device for lane in lanes] == ["cpu", "cpu", "cuda:1"]
+    lanes = lanes_of(WorkerSettings(lanes=["cuda:0", "cuda:0", "cuda:1"], threads=3))
+    assert [lane.id for lane in lanes] == ["cuda:0-0", "cuda:0-1", "cuda:1"]
+    assert [lane.device for lane in lanes] == ["cuda:0", "cuda:0", "cuda:1"]
     assert {lane.threads for lane in lanes} == {3}
+
+
+def test_one_worker_has_devices_of_one_kind() -> None:
+    with pytest.raises(ConfigError, match="start a worker for each"):
+        lanes_of(WorkerSettings(lanes=["cpu", "cuda:0"]))
 
 
 def test_auto_finds_something() -> None:

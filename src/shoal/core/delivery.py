@@ -51,6 +51,7 @@ class Held(msgspec.Struct):
     replied: bool = False
     resend_at: float = 0.0
     resend_s: float = 0.0
+    unheard: bool = False  # the latest send; `unheard_since`: the first of those in a row
     unheard_since: float | None = None
 
 
@@ -140,6 +141,9 @@ class Units:
         """Send the answer, and work out when to send it again."""
         held.resend_s = min(RESEND_MAX_S, held.resend_s * 2) if held.replied else RESEND_S
         held.replied, held.resend_at = True, now + held.resend_s
+        if not held.unheard:
+            held.unheard_since = None
+        held.unheard = False
         return [ev.Reply(held.head.id)]
 
     def fail(self, unit: str, error: ErrorInfo, now: float) -> list[Instruction]:
@@ -156,6 +160,7 @@ class Units:
         held = self._held.get(unit)
         if held is None:
             return []
+        held.unheard = True
         if held.unheard_since is None:
             held.unheard_since = now
         if now - held.unheard_since >= UNHEARD_LIMIT_S:

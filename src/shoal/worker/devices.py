@@ -16,7 +16,7 @@ def lanes_of(settings: WorkerSettings) -> list[LaneSpec]:
     """One lane per device named; ``auto`` is every GPU, or the CPU where there is none.
 
     Raises:
-        ConfigError: a device of an unknown kind.
+        ConfigError: a device of an unknown kind, or devices of several kinds.
     """
     devices: list[str] = []
     for name in settings.lanes:
@@ -26,6 +26,11 @@ def lanes_of(settings: WorkerSettings) -> list[LaneSpec]:
             raise ConfigError(
                 f"lanes: '{device}' is no device; use auto, cpu, cuda:0 or mps, separated by commas"
             )
+    if len({device.partition(":")[0] for device in devices}) > 1:
+        raise ConfigError(
+            f"lanes: {', '.join(devices)} are of different kinds, and one worker schedules one kind; "
+            "start a worker for each"
+        )
     threads = settings.threads or _threads(len(devices))
     names = [device if devices.count(device) == 1 else "" for device in devices]
     return [
