@@ -17,7 +17,8 @@ from shoal.errors import ErrorInfo, Unavailable
 from shoal.settings import CommonSettings
 from shoal.wire import subjects
 from shoal.wire.arrays import DTYPES, to_wire
-from shoal.wire.messages import (
+from shoal.wire.codec import encode
+from shoal.wire.queue import (
     Cancel,
     GatewayPulse,
     ModelPulse,
@@ -26,7 +27,6 @@ from shoal.wire.messages import (
     Unit,
     WorkerPulse,
     decode_queue,
-    encode,
 )
 
 Answer = Callable[[Unit, str], Reply | None]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from shoal.errors import ErrorInfo
-from shoal.wire.messages import Reply
+from shoal.wire.queue import Reply
 from tests.gateway.conftest import MODEL, Served
 from tests.gateway.scripted import DIM, ScriptedWorker
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from shoal.gateway.fleet import PULSE_FRESH_S, Fleet
-from shoal.wire.messages import ModelPulse, WorkerPulse
+from shoal.wire.queue import ModelPulse, WorkerPulse
 from tests.gateway.conftest import MODEL, card
 
 RESIDENT = ModelPulse("resident", 1, 2e-6, 1e-3)

@@ -15,7 +15,8 @@ from shoal.broker.connection import Connection
 from shoal.broker.server import BrokerServer
 from shoal.settings import CommonSettings
 from shoal.wire import subjects
-from shoal.wire.messages import ModelPulse, Reply, ReplyPart, Unit, encode
+from shoal.wire.codec import encode
+from shoal.wire.queue import ModelPulse, Reply, ReplyPart, Unit
 from tests.gateway.conftest import MODEL, Served, serving, until
 from tests.gateway.scripted import ScriptedWorker, embed
 

@@ -7,7 +7,7 @@ from shoal.errors import ErrorInfo, ProtocolError
 from shoal.gateway.replies import Answer, PartJoiner, items_of
 from shoal.gateway.units import Span
 from shoal.wire.arrays import to_wire
-from shoal.wire.messages import Reply, ReplyPart
+from shoal.wire.queue import Reply, ReplyPart
 
 
 def part(number: int, data: bytes, worker: str = "w", unit: str = "u", parts: int = 2) -> ReplyPart:

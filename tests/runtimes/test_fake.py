@@ -10,7 +10,7 @@ from shoal.errors import InvalidRequest, ModelLoadFailed
 from shoal.runtimes.base import OutOfMemory, Runtime
 from shoal.runtimes.fake import FakeRuntime
 from shoal.runtimes.hashing import pack_texts, seed_of, vectors_of
-from shoal.wire import messages as m
+from shoal.wire import socket as m
 from shoal.wire.arrays import from_wire, to_wire
 
 DIM = 16

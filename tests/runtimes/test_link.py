@@ -17,14 +17,15 @@ import uvloop
 
 from shoal.runtimes.base import RuntimeStartFailed
 from shoal.runtimes.link import RuntimeProcess, RuntimeSpec
-from shoal.wire import messages as m
+from shoal.wire import codec
+from shoal.wire import socket as m
 
 DEADLINE_S = 30.0
 #: Connects as a runtime does and says hello; a test adds what it does next.
 HELLO = """
     import os, signal, socket, sys, time
     from shoal.wire.frames import frame_of
-    from shoal.wire.messages import *
+    from shoal.wire.socket import *
     path = dict(a.split("=", 1) for a in sys.argv[1:])["socket"]
     s = socket.socket(socket.AF_UNIX); s.connect(path)
     s.sendall(frame_of(Hello("rogue", "0", "cpu", Capabilities())))
@@ -36,7 +37,7 @@ class Rogue:
 
     def __init__(self, script: str) -> None:
         command = (sys.executable, "-c", textwrap.dedent(script))
-        self.heard: list[m.Message] = []
+        self.heard: list[codec.Message] = []
         self.exits: list[tuple[int, str]] = []
         self.ended = asyncio.Event()
         self.process = RuntimeProcess(
@@ -163,8 +164,8 @@ async def test_a_long_temporary_folder_still_makes_a_short_socket_path(
 
 
 def test_it_works_on_uvloop() -> None:
-    async def load() -> m.Message:
-        heard: asyncio.Queue[m.Message] = asyncio.Queue()
+    async def load() -> codec.Message:
+        heard: asyncio.Queue[codec.Message] = asyncio.Queue()
         process = RuntimeProcess(RuntimeSpec("fake"), heard.put_nowait, print)
         await process.start(DEADLINE_S)
         process.send(m.Load("m", "", "fake", {"dense": {"dim": 4}}))
@@ -180,7 +181,7 @@ def test_a_runtime_deep_in_a_call_dies_with_its_worker() -> None:
     script = """
         import asyncio, os, signal
         from shoal.runtimes.link import RuntimeProcess, RuntimeSpec
-        from shoal.wire.messages import Load
+        from shoal.wire.socket import Load
 
         async def main():
             process = RuntimeProcess(RuntimeSpec("fake"), print, print)

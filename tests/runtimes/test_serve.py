@@ -14,7 +14,7 @@ import pytest
 from shoal.errors import ConfigError
 from shoal.runtimes import serve
 from shoal.settings import RuntimeSettings
-from shoal.wire import messages as m
+from shoal.wire import socket as m
 from shoal.wire.frames import FrameReader, frame_of
 
 DEADLINE_S = 30.0

@@ -3,7 +3,7 @@
 from prometheus_client.parser import text_string_to_metric_families
 
 from shoal.telemetry.metrics import GatewayMetrics, Metrics, WorkerMetrics
-from shoal.wire.messages import Timings
+from shoal.wire.queue import Timings
 
 
 def samples(metrics: Metrics) -> dict[tuple[str, tuple[str, ...]], float]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from shoal.errors import ProtocolError
 from shoal.wire.arrays import DTYPES, Array, from_wire, to_wire
 from shoal.wire.frames import FrameReader, frame_of
-from shoal.wire.messages import Done, decode_from_runtime
+from shoal.wire.socket import Done, decode_from_runtime
 
 
 def across(array: NDArray[Any]) -> tuple[memoryview, NDArray[Any]]:

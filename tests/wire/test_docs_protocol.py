@@ -9,7 +9,8 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from shoal.wire import messages as m
+from shoal.wire import queue as q
+from shoal.wire import socket as m
 
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
 ROW = re.compile(r"^\| `([a-z-]+)` \| (.*?) ?\| .*\|$", re.MULTILINE)
@@ -26,7 +27,7 @@ def rows() -> dict[str, list[tuple[str, bool]]]:
 
 CLASSES: dict[str, Any] = {
     cls.__struct_config__.tag: cls
-    for union in (m.QueueMessage, m.ToRuntime, m.FromRuntime)
+    for union in (q.QueueMessage, m.ToRuntime, m.FromRuntime)
     for cls in get_args(union)
 }
 

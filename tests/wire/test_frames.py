@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from shoal.errors import ProtocolError
 from shoal.wire import frames
+from shoal.wire.codec import encode
 from shoal.wire.frames import INBOX_BYTES, MAX_FRAME_BYTES, FrameReader, frame_of
-from shoal.wire.messages import Bye, Chunk, decode_from_runtime, encode
+from shoal.wire.socket import Bye, Chunk, decode_from_runtime
 
 sizes = st.one_of(
     st.integers(0, 50),

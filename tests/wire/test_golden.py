@@ -14,7 +14,9 @@ import pytest
 
 from shoal.errors import ErrorInfo, InvalidItem
 from shoal.values import EncodeParams
-from shoal.wire import messages as m
+from shoal.wire import codec
+from shoal.wire import queue as q
+from shoal.wire import socket as m
 from shoal.wire.arrays import to_wire
 from shoal.wire.frames import HEADER_BYTES, frame_of
 
@@ -22,9 +24,9 @@ GOLDEN = Path(__file__).parent / "golden"
 
 VECTORS = to_wire(np.array([[0.5, -1.0], [2.0, 0.25]], np.float32))
 
-EXAMPLES: dict[str, m.Message] = {
+EXAMPLES: dict[str, codec.Message] = {
     # queue: the message alone
-    "unit": m.Unit(
+    "unit": q.Unit(
         id="g1-7",
         request="req-1",
         model="org/name",
@@ -40,7 +42,7 @@ EXAMPLES: dict[str, m.Message] = {
         version="3",
         trace="00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
     ),
-    "reply": m.Reply(
+    "reply": q.Reply(
         unit="g1-7",
         worker="w1",
         ack="$JS.ACK.shoal-work.x",
@@ -48,27 +50,27 @@ EXAMPLES: dict[str, m.Message] = {
         truncated=[2],
         errors={1: InvalidItem("not a string", param="items[1]").info},
         outputs={"dense": VECTORS},
-        timings=m.Timings(0.001, 0.002, 0.003, 0.004, 3, 2),
+        timings=q.Timings(0.001, 0.002, 0.003, 0.004, 3, 2),
     ),
-    "reply-failed": m.Reply(
+    "reply-failed": q.Reply(
         unit="g1-7",
         worker="w1",
         ack="$JS.ACK.shoal-work.x",
         error=ErrorInfo("unavailable", "draining", 503, True, 1.0),
     ),
-    "part": m.ReplyPart("g1-7", "w1", part=1, parts=3, data=b"\x00\x01\x02"),
-    "cancel": m.Cancel(["req-1", "req-2"]),
-    "worker-pulse": m.WorkerPulse(
+    "part": q.ReplyPart("g1-7", "w1", part=1, parts=3, data=b"\x00\x01\x02"),
+    "cancel": q.Cancel(["req-1", "req-2"]),
+    "worker-pulse": q.WorkerPulse(
         worker="w1",
         pool="default",
         host="box",
         lanes=["cpu"],
-        models={"org/name": m.ModelPulse("failed", 1, 1e-6, 1e-4, 0.5, "no such folder", 0.05)},
+        models={"org/name": q.ModelPulse("failed", 1, 1e-6, 1e-4, 0.5, "no such folder", 0.05)},
         units_held=4,
         draining=True,
         ready=True,
     ),
-    "gateway-pulse": m.GatewayPulse("g1", "default", {"org/name": 2.5}),
+    "gateway-pulse": q.GatewayPulse("g1", "default", {"org/name": 2.5}),
     # socket: with the 4-byte header
     "hello": m.Hello(
         "torch", "0.1.0", "cuda:0", m.Capabilities("ours", "tokens", ["bert"], True, False)
@@ -105,13 +107,13 @@ QUEUE = {"unit", "reply", "reply-failed", "part", "cancel", "worker-pulse", "gat
 
 def encoded(name: str) -> bytes:
     message = EXAMPLES[name]
-    return m.encode(message) if name in QUEUE else bytes(frame_of(message))
+    return codec.encode(message) if name in QUEUE else bytes(frame_of(message))
 
 
-def decoded(name: str, data: bytes) -> list[m.Message]:
+def decoded(name: str, data: bytes) -> list[codec.Message]:
     """What each decoder that may meet this message makes of it."""
     if name in QUEUE:
-        return [m.decode_queue(data)]
+        return [q.decode_queue(data)]
     body = data[HEADER_BYTES:]
     directions = [
         decode
@@ -138,7 +140,7 @@ def test_todays_decoder_reads_the_golden_bytes(name: str) -> None:
 
 
 def test_every_message_has_an_example() -> None:
-    unions = (m.QueueMessage, m.ToRuntime, m.FromRuntime)
+    unions = (q.QueueMessage, m.ToRuntime, m.FromRuntime)
     classes = {cls for union in unions for cls in get_args(union)}
     assert {type(message) for message in EXAMPLES.values()} == classes
 

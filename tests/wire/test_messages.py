@@ -13,12 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.errors import ProtocolError
-from shoal.wire import messages as m
+from shoal.wire import codec
+from shoal.wire import queue as q
+from shoal.wire import socket as m
 
 GOLDEN = Path(__file__).parent / "golden"
 QUEUE = {"unit", "reply", "reply-failed", "part", "cancel", "worker-pulse", "gateway-pulse"}
-DECODERS: list[Callable[[bytes], m.Message]] = [
-    m.decode_queue,
+DECODERS: list[Callable[[bytes], codec.Message]] = [
+    q.decode_queue,
     m.decode_to_runtime,
     m.decode_from_runtime,
 ]

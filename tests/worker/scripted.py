@@ -13,16 +13,8 @@ import msgspec
 from shoal.broker.connection import Connection
 from shoal.values import EncodeParams
 from shoal.wire import subjects
-from shoal.wire.messages import (
-    Cancel,
-    GatewayPulse,
-    Reply,
-    ReplyPart,
-    Unit,
-    WorkerPulse,
-    decode_queue,
-    encode,
-)
+from shoal.wire.codec import encode
+from shoal.wire.queue import Cancel, GatewayPulse, Reply, ReplyPart, Unit, WorkerPulse, decode_queue
 
 MODEL = "fake"
 POOL = "default"

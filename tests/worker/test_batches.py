@@ -13,7 +13,8 @@ from shoal.errors import ProtocolError
 from shoal.telemetry.metrics import WorkerMetrics
 from shoal.values import EncodeParams
 from shoal.wire.arrays import Array, to_wire
-from shoal.wire.messages import Done, Unit
+from shoal.wire.queue import Unit
+from shoal.wire.socket import Done
 from shoal.worker.batches import Batches
 from shoal.worker.models import spec_of
 from shoal.worker.stash import Stash

@@ -6,7 +6,7 @@ from typing import cast
 
 from shoal.errors import ComputeFailed
 from shoal.values import EncodeParams
-from shoal.wire.messages import Unit
+from shoal.wire.queue import Unit
 from shoal.worker.preparing import prepare
 from shoal.worker.text import Preparer
 

@@ -22,7 +22,7 @@ from tokenizers import Tokenizer
 
 from shoal.runtimes.torch.runtime import TorchRuntime
 from shoal.wire.arrays import from_wire, to_wire
-from shoal.wire.messages import Load, Run
+from shoal.wire.socket import Load, Run
 
 Encode = Callable[[list[str]], NDArray[np.float32]]
 

@@ -17,7 +17,7 @@ from shoal.broker.connection import Connection
 from shoal.cli.context import Running, write_running
 from shoal.errors import ModelLoadFailed
 from shoal.wire import subjects
-from shoal.wire.messages import WorkerPulse, decode_queue
+from shoal.wire.queue import WorkerPulse, decode_queue
 
 if TYPE_CHECKING:
     from shoal.cli.stack import Plan

@@ -15,7 +15,7 @@ from shoal.broker.connection import ApiError, Connection
 from shoal.errors import BrokerError, ProtocolError
 from shoal.values import TrafficClass
 from shoal.wire import subjects
-from shoal.wire.messages import GatewayPulse, WorkerPulse, decode_queue
+from shoal.wire.queue import GatewayPulse, WorkerPulse, decode_queue
 
 #: Every process pulses about once a second; this leaves room for one that is late.
 LISTEN_S = 1.5

@@ -14,7 +14,7 @@ from shoal.gateway.options import task_of
 from shoal.gateway.replies import Answer, ItemAnswer, items_of
 from shoal.gateway.service import Gateway
 from shoal.values import EncodeParams, Encoding
-from shoal.wire.messages import Timings
+from shoal.wire.queue import Timings
 
 
 class Answers:

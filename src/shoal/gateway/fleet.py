@@ -8,7 +8,7 @@ from __future__ import annotations
 from shoal.catalog.card import Card
 from shoal.core.admission_events import Rate
 from shoal.values import BYTES_PER_TOKEN
-from shoal.wire.messages import ModelPulse, WorkerPulse
+from shoal.wire.queue import ModelPulse, WorkerPulse
 
 #: A worker that was silent for this long is taken for gone; several periods of a pulse.
 PULSE_FRESH_S = 5.0

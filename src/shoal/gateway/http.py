@@ -21,7 +21,7 @@ from shoal.errors import (
     UnsupportedMediaType,
 )
 from shoal.telemetry.trace import Trace
-from shoal.wire.messages import Timings
+from shoal.wire.queue import Timings
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

@@ -24,7 +24,8 @@ from shoal.settings import GatewaySettings
 from shoal.telemetry import log
 from shoal.telemetry.metrics import GatewayMetrics
 from shoal.wire import subjects
-from shoal.wire.messages import Cancel, Reply, ReplyPart, Unit, decode_queue, encode
+from shoal.wire.codec import encode
+from shoal.wire.queue import Cancel, Reply, ReplyPart, Unit, decode_queue
 
 _log = log.get(__name__)
 

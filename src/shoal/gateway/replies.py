@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from shoal.errors import ErrorInfo, ProtocolError
 from shoal.gateway.units import Span
 from shoal.wire.arrays import from_wire
-from shoal.wire.messages import Reply, ReplyPart
+from shoal.wire.queue import Reply, ReplyPart
 
 #: Bytes of unjoined chunks held in all; beyond it the oldest answer is dropped, and comes again
 #: when its worker resends.

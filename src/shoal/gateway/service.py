@@ -21,7 +21,8 @@ from shoal.telemetry import log, trace
 from shoal.telemetry.background import background
 from shoal.telemetry.metrics import GatewayMetrics
 from shoal.wire import subjects
-from shoal.wire.messages import GatewayPulse, WorkerPulse, decode_queue, encode
+from shoal.wire.codec import encode
+from shoal.wire.queue import GatewayPulse, WorkerPulse, decode_queue
 
 #: Seconds between pulses while work waits, and while none does.
 BUSY_PULSE_S = 0.25

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from shoal.errors import ShoalError
-from shoal.wire.messages import AddAdapter, Done, Hello, Load, Loaded, RemoveAdapter, Run, Stats
+from shoal.wire.socket import AddAdapter, Done, Hello, Load, Loaded, RemoveAdapter, Run, Stats
 
 
 class OutOfMemory(ShoalError):

@@ -11,7 +11,7 @@ from typing import cast
 
 from shoal.errors import ProtocolError
 from shoal.wire.frames import FrameReader, frame_of
-from shoal.wire.messages import Bye, FromRuntime, Hello, ToRuntime, decode_from_runtime
+from shoal.wire.socket import Bye, FromRuntime, Hello, ToRuntime, decode_from_runtime
 
 
 class Connection(asyncio.BufferedProtocol):

@@ -23,7 +23,7 @@ from shoal.runtimes.base import OutOfMemory
 from shoal.runtimes.hashing import Vectors, pack_texts, seed_of, vectors_of
 from shoal.runtimes.process import rss_bytes
 from shoal.wire.arrays import from_wire, to_wire
-from shoal.wire.messages import (
+from shoal.wire.socket import (
     AddAdapter,
     Capabilities,
     Done,

@@ -25,7 +25,8 @@ import msgspec
 
 from shoal.runtimes.base import RuntimeStartFailed
 from shoal.runtimes.connection import Connection
-from shoal.wire.messages import PROTOCOL_VERSION, Bye, FromRuntime, Hello, ToRuntime
+from shoal.wire.codec import PROTOCOL_VERSION
+from shoal.wire.socket import Bye, FromRuntime, Hello, ToRuntime
 
 log = logging.getLogger(__name__)
 

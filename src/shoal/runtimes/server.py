@@ -18,7 +18,7 @@ from typing import assert_never
 from shoal.errors import ProtocolError, ShoalError, bounded
 from shoal.runtimes.base import OutOfMemory, Runtime
 from shoal.wire.frames import FrameReader, frame_of
-from shoal.wire.messages import (
+from shoal.wire.socket import (
     AddAdapter,
     AskStats,
     Bye,

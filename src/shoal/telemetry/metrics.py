@@ -19,7 +19,7 @@ from prometheus_client import (
     generate_latest,
 )
 
-from shoal.wire.messages import Timings
+from shoal.wire.queue import Timings
 
 M = TypeVar("M", Counter, Gauge, Histogram)
 

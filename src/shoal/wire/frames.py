@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator
 
 from shoal.errors import ProtocolError
-from shoal.wire.messages import Message, encode_into
+from shoal.wire.codec import Message, encode_into
 
 HEADER_BYTES = 4
 #: A batch of 8,192 tokens with 4,096-wide float32 token vectors is 128 MB; twice that is garbage.

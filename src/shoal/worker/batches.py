@@ -13,7 +13,7 @@ from shoal.errors import ComputeFailed, ErrorInfo, ProtocolError
 from shoal.tasks import encode
 from shoal.values import EncodeParams
 from shoal.wire.arrays import from_wire, to_wire
-from shoal.wire.messages import Done, Run
+from shoal.wire.socket import Done, Run
 from shoal.worker.stash import Stash
 from shoal.worker.text import Prepared
 from shoal.worker.watch import Watch

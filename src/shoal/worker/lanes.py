@@ -23,13 +23,7 @@ from shoal.settings import WorkerSettings
 from shoal.telemetry import log
 from shoal.values import EncodeParams
 from shoal.wire.arrays import to_wire
-from shoal.wire.messages import (
-    Done,
-    Failed,
-    FromRuntime,
-    Loaded,
-    Run,
-)
+from shoal.wire.socket import Done, Failed, FromRuntime, Loaded, Run
 from shoal.worker.models import files_of, load_of, preparer_of
 from shoal.worker.text import Preparer
 

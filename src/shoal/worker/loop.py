@@ -20,7 +20,8 @@ from shoal.core.worker import WorkerCore
 from shoal.errors import ErrorInfo, ProtocolError, Unavailable
 from shoal.telemetry import log
 from shoal.values import estimated_features
-from shoal.wire.messages import Done, Loaded, Unit, decode_queue
+from shoal.wire.queue import Unit, decode_queue
+from shoal.wire.socket import Done, Loaded
 from shoal.worker.batches import Batches
 from shoal.worker.lanes import Lanes
 from shoal.worker.preparing import Outcome, Preparing

@@ -31,7 +31,7 @@ from shoal.telemetry.background import background
 from shoal.telemetry.metrics import WorkerMetrics
 from shoal.telemetry.trace import tracer
 from shoal.wire import subjects
-from shoal.wire.messages import Cancel, GatewayPulse, WorkerPulse, decode_queue
+from shoal.wire.queue import Cancel, GatewayPulse, WorkerPulse, decode_queue
 from shoal.worker.devices import lanes_of
 from shoal.worker.health import HealthServer
 from shoal.worker.lanes import Lanes

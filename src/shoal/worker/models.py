@@ -10,7 +10,7 @@ from shoal.catalog.fetch import fetch
 from shoal.core.batcher import Budget
 from shoal.core.models import ModelSpec
 from shoal.settings import WorkerSettings
-from shoal.wire.messages import Load
+from shoal.wire.socket import Load
 from shoal.worker.text import PlainPreparer, Preparer, TextPreparer
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from shoal.errors import ComputeFailed, ShoalError
 from shoal.tasks import encode
-from shoal.wire.messages import Unit
+from shoal.wire.queue import Unit
 from shoal.worker.text import Prepared, Preparer
 
 Outcome = list[Prepared | ShoalError]

@@ -13,7 +13,8 @@ from itertools import count
 from shoal.broker.base import Bus
 from shoal.core import events as ev
 from shoal.errors import ErrorInfo, Unavailable
-from shoal.wire.messages import Reply, ReplyPart, encode
+from shoal.wire.codec import encode
+from shoal.wire.queue import Reply, ReplyPart
 from shoal.worker.stash import Stash
 
 #: Left of the broker's message limit for subjects, headers and the part's own fields.

@@ -15,7 +15,8 @@ from shoal.core.lanes import Lane
 from shoal.core.worker import WorkerCore
 from shoal.errors import Unavailable
 from shoal.wire import subjects
-from shoal.wire.messages import ModelPulse, WorkerPulse, encode
+from shoal.wire.codec import encode
+from shoal.wire.queue import ModelPulse, WorkerPulse
 from shoal.worker.lanes import Lanes
 from shoal.worker.watch import Watch
 

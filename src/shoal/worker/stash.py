@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from shoal.errors import ErrorInfo, ShoalError
 from shoal.wire.arrays import to_wire
-from shoal.wire.messages import Reply, Timings, Unit
+from shoal.wire.queue import Reply, Timings, Unit
 from shoal.worker.text import Prepared
 
 Rows = dict[str, NDArray[Any]]

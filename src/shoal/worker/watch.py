@@ -8,7 +8,7 @@ from shoal.errors import DeadLettered, ErrorInfo
 from shoal.telemetry import log
 from shoal.telemetry.metrics import WorkerMetrics
 from shoal.values import BYTES_PER_TOKEN
-from shoal.wire.messages import Done, Loaded
+from shoal.wire.socket import Done, Loaded
 from shoal.worker.spans import Spans
 from shoal.worker.stash import Stash
 

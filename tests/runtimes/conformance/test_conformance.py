@@ -17,12 +17,13 @@ import pytest_asyncio
 from numpy.typing import NDArray
 
 from shoal.runtimes.link import RuntimeProcess, RuntimeSpec
-from shoal.wire import messages as m
+from shoal.wire import codec
+from shoal.wire import socket as m
 from shoal.wire.arrays import from_wire, to_wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-M = TypeVar("M", bound=m.Message)
+M = TypeVar("M", bound=codec.Message)
 DEADLINE_S = 60.0  # a busy machine importing torch; nothing waits this long when all is well
 BAD_TOKEN = 5000  # every kind below fails an item with it, and only that item
 DIM = 8
@@ -92,7 +93,7 @@ class Session:
 
     process: RuntimeProcess = field(init=False)
     hello: m.Hello = field(init=False)
-    heard: asyncio.Queue[m.Message] = field(default_factory=asyncio.Queue)
+    heard: asyncio.Queue[codec.Message] = field(default_factory=asyncio.Queue)
     exit: asyncio.Future[tuple[int, str]] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
@@ -158,7 +159,7 @@ def dense(done: m.Done) -> NDArray[np.float32]:
 
 async def test_hello(kind: Kind, shared: Session) -> None:
     hello = shared.hello
-    assert (hello.kind, hello.protocol, hello.device) == (kind.name, m.PROTOCOL_VERSION, "cpu")
+    assert (hello.kind, hello.protocol, hello.device) == (kind.name, codec.PROTOCOL_VERSION, "cpu")
     assert kind.load.family in hello.capabilities.families
     assert hello.capabilities.batching in ("ours", "self")
     assert hello.capabilities.inputs in ("tokens", "text", "media")
@@ -177,7 +178,7 @@ async def test_stats_do_not_wait_for_the_batches_ahead(shared: Session) -> None:
     for batch in range(MANY):
         shared.process.send(heavy(batch))
     shared.process.send(m.AskStats())
-    answers = [await shared.hear(m.Message) for _ in range(MANY + 1)]
+    answers = [await shared.hear(codec.Message) for _ in range(MANY + 1)]
     assert isinstance(answers[-1], m.Done)
 
 
@@ -280,7 +281,7 @@ async def test_a_batch_cancelled_before_it_starts(shared: Session) -> None:
     for batch in range(MANY):
         shared.process.send(heavy(batch))
     shared.process.send(m.CancelBatch(MANY - 1))
-    answers = [await shared.hear(m.Message) for _ in range(MANY)]
+    answers = [await shared.hear(codec.Message) for _ in range(MANY)]
     (failed,) = [answer for answer in answers if isinstance(answer, m.Failed)]
     assert (failed.code, failed.batch) == ("cancelled", MANY - 1)
     assert [answer.batch for answer in answers if isinstance(answer, m.Done)] == [*range(MANY - 1)]

@@ -16,7 +16,7 @@ from transformers import BertConfig, BertModel
 from shoal.errors import ModelLoadFailed
 from shoal.runtimes.torch.runtime import TorchRuntime
 from shoal.wire.arrays import from_wire, to_wire
-from shoal.wire.messages import Done, Load, Run
+from shoal.wire.socket import Done, Load, Run
 
 Floats = NDArray[np.float32]
 VOCABULARY = 101

@@ -17,7 +17,7 @@ from shoal.errors import ConfigError, InvalidRequest, ShoalError, UnknownModel
 from shoal.runtimes.base import OutOfMemory, Runtime
 from shoal.runtimes.torch.runtime import TorchRuntime
 from shoal.wire.arrays import to_wire
-from shoal.wire.messages import AddAdapter, RemoveAdapter, Run
+from shoal.wire.socket import AddAdapter, RemoveAdapter, Run
 from tests.runtimes.torch import made
 
 
@@ -182,7 +182,7 @@ import sys
 import numpy
 from shoal.runtimes.torch.runtime import TorchRuntime
 from shoal.wire.arrays import to_wire
-from shoal.wire.messages import Load, Run
+from shoal.wire.socket import Load, Run
 
 runtime = TorchRuntime()
 

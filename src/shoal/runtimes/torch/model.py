@@ -26,7 +26,7 @@ from shoal.runtimes.torch import heads
 from shoal.runtimes.torch.families.base import Encoder, Family
 from shoal.runtimes.torch.families.bert import load_bert
 from shoal.runtimes.torch.packed import pack
-from shoal.wire.messages import Load
+from shoal.wire.socket import Load
 
 #: Family name on a card -> how it loads.
 FAMILIES: dict[str, Family] = {"bert": load_bert}

@@ -29,7 +29,7 @@ from shoal.runtimes.process import rss_bytes
 from shoal.runtimes.torch import memory
 from shoal.runtimes.torch.model import FAMILIES, Model
 from shoal.wire.arrays import Array, from_wire, to_wire
-from shoal.wire.messages import (
+from shoal.wire.socket import (
     AddAdapter,
     Capabilities,
     Done,

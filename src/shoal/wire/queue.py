@@ -1,0 +1,137 @@
+"""Messages between gateways and workers, over the broker: units, answers, pulses."""
+
+from __future__ import annotations
+
+import msgspec
+
+from shoal.errors import ErrorInfo
+from shoal.values import EncodeParams, Encoding, Task, TrafficClass
+from shoal.wire.arrays import Array
+from shoal.wire.codec import Buffer, Message, decode
+
+
+class Unit(Message, frozen=True, tag="unit"):
+    """The piece of a request that sits on the queue.
+
+    Attributes:
+        id: unique over all gateways; `request` is the id of the HTTP call it belongs to.
+        items: one entry an item, still in the caller's `encoding`.
+        budget_s: seconds from the broker's timestamp until nobody wants the answer.
+        reply_to: subject at which the asking gateway listens.
+        trace: W3C ``traceparent`` of the request, if it is traced.
+    """
+
+    id: str
+    request: str
+    model: str
+    task: Task
+    params: EncodeParams
+    encoding: Encoding
+    items: list[bytes]
+    budget_s: float
+    reply_to: str
+    klass: TrafficClass = "work"
+    tenant: str = ""
+    adapter: str | None = None
+    version: str | None = None
+    trace: str | None = None
+
+
+class Timings(msgspec.Struct, frozen=True, array_like=True):
+    """Where a unit's time went, in seconds; of its last batch where there were several."""
+
+    queue_s: float = 0.0  # published until delivered, by the broker's clock
+    prepare_s: float = 0.0  # decode and tokenize
+    wait_s: float = 0.0  # on the worker's shelf
+    compute_s: float = 0.0  # in the runtime, by the runtime's clock
+    batch_items: int = 0
+    delivery: int = 1  # 2 and more: redelivered
+
+
+class Reply(Message, frozen=True, tag="reply"):
+    """The answer to a unit.
+
+    Attributes:
+        ack: the JetStream ack subject of the delivery; the gateway acks there.
+        tokens: tokens computed, per item (0 where the item failed).
+        truncated: positions of items that were cut.
+        errors: position -> error of the items that failed; only the gateway knows how the caller
+            names them, so messages say "this item".
+        outputs: head -> array with one row per item *without* an error, in order.
+        error: set when the unit failed as a whole; then there is nothing else.
+    """
+
+    unit: str
+    worker: str
+    ack: str
+    tokens: list[int] = []
+    truncated: list[int] = []
+    errors: dict[int, ErrorInfo] = {}
+    outputs: dict[str, Array] = {}
+    timings: Timings = Timings()
+    error: ErrorInfo | None = None
+
+
+class ReplyPart(Message, frozen=True, tag="part"):
+    """One numbered piece of an encoded `Reply` that is larger than the broker's message limit."""
+
+    unit: str
+    worker: str
+    part: int
+    parts: int
+    data: bytes
+
+
+class Cancel(Message, frozen=True, tag="cancel"):
+    """The callers of these requests are gone."""
+
+    requests: list[str]
+
+
+class ModelPulse(msgspec.Struct, frozen=True, array_like=True):
+    """What a worker says of one model.
+
+    Attributes:
+        seconds_per_byte, seconds_per_item: predicted cost of text as the gateway sees it.
+        state: ``resident``, ``loading`` or ``failed``.
+        longest_item_s: predicted cost of an item of the model's maximum length; longer ones are cut.
+    """
+
+    state: str
+    lanes: int
+    seconds_per_byte: float
+    seconds_per_item: float
+    shelf_s: float = 0.0
+    reason: str | None = None
+    longest_item_s: float | None = None
+
+
+class WorkerPulse(Message, frozen=True, tag="worker-pulse"):
+    """Published by every worker each period; level-triggered, so a lost one costs a period."""
+
+    worker: str
+    pool: str
+    host: str
+    lanes: list[str]
+    models: dict[str, ModelPulse]
+    units_held: int = 0
+    draining: bool = False
+    ready: bool = False  # every lane did a forward pass lately (or answered a probe)
+
+
+class GatewayPulse(Message, frozen=True, tag="gateway-pulse"):
+    """Predicted seconds that wait for each model in one gateway, published each period."""
+
+    gateway: str
+    pool: str
+    outstanding_s: dict[str, float]
+
+
+QueueMessage = Unit | Reply | ReplyPart | Cancel | WorkerPulse | GatewayPulse
+
+_decoder = msgspec.msgpack.Decoder(QueueMessage)
+
+
+def decode_queue(data: Buffer) -> QueueMessage:
+    """A message from the broker. Raises `ProtocolError` for anything else."""
+    return decode(_decoder, data, "queue message")

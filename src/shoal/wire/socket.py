@@ -1,0 +1,157 @@
+"""Messages between a worker and its runtimes, framed, over a Unix socket; see docs/protocol.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from shoal.errors import ErrorInfo
+from shoal.wire.arrays import Array
+from shoal.wire.codec import PROTOCOL_VERSION, Buffer, Message, decode
+
+
+class Capabilities(msgspec.Struct, frozen=True, array_like=True):
+    """What a runtime can do. `batching`: ``ours`` (takes batches) or ``self`` (batches itself);
+    `inputs`: ``tokens``, ``text`` or ``media``."""
+
+    batching: str = "ours"
+    inputs: str = "tokens"
+    families: list[str] = []
+    lora: bool = False
+    streams: bool = False
+
+
+class Hello(Message, frozen=True, tag="hello"):
+    """First message of a runtime on the socket."""
+
+    kind: str
+    version: str
+    device: str
+    capabilities: Capabilities
+    protocol: int = PROTOCOL_VERSION
+
+
+class Load(Message, frozen=True, tag="load"):
+    """Load a model folder. `heads`: output name -> options of that head (pooling, dim, ...);
+    `threads`: CPU threads that its batches may use, 0 for all of the process's."""
+
+    model: str
+    path: str
+    family: str
+    heads: dict[str, dict[str, Any]]
+    dtype: str = "auto"
+    max_tokens: int = 512
+    options: dict[str, Any] = {}
+    threads: int = 0
+
+
+class Loaded(Message, frozen=True, tag="loaded"):
+    model: str
+    bytes: int
+    seconds: float
+
+
+class Unload(Message, frozen=True, tag="unload"):
+    model: str
+
+
+class Unloaded(Message, frozen=True, tag="unloaded"):
+    model: str
+
+
+class AddAdapter(Message, frozen=True, tag="add-adapter"):
+    model: str
+    adapter: str
+    path: str
+
+
+class RemoveAdapter(Message, frozen=True, tag="remove-adapter"):
+    model: str
+    adapter: str
+
+
+class Run(Message, frozen=True, tag="run"):
+    """One batch. For ``inputs: tokens``: `tokens` int32 [total_tokens] packed, `lengths` int32
+    [n_items]. For ``inputs: text``: `texts`, one an item."""
+
+    batch: int
+    model: str
+    heads: list[str]
+    tokens: Array | None = None
+    lengths: Array | None = None
+    texts: list[str] | None = None
+    adapters: list[str | None] | None = None
+
+
+class Done(Message, frozen=True, tag="done"):
+    """`arrays`: head -> [n_items, ...] in the order of the batch; `failed`: position -> why.
+
+    `seconds` is compute time on the device; `computed_tokens` counts padding too.
+    """
+
+    batch: int
+    arrays: dict[str, Array]
+    seconds: float
+    computed_tokens: int = 0
+    failed: dict[int, ErrorInfo] = {}
+
+
+class Chunk(Message, frozen=True, tag="chunk"):
+    """A piece of a streamed answer."""
+
+    batch: int
+    item: int
+    sequence: int
+    data: bytes
+
+
+class Failed(Message, frozen=True, tag="failed"):
+    """What was asked could not be done. `batch` or `model` says what it was; `code` is that of the
+    error class: ``out_of_memory``, ``model_load_failed``, ``unknown_model``, ``invalid_request``,
+    ``cancelled``, or ``internal`` for what no class foresaw."""
+
+    code: str
+    message: str
+    batch: int | None = None
+    item: int | None = None
+    model: str | None = None
+
+
+class CancelBatch(Message, frozen=True, tag="cancel-batch"):
+    batch: int
+
+
+class AskStats(Message, frozen=True, tag="ask-stats"):
+    pass
+
+
+class Stats(Message, frozen=True, tag="stats"):
+    """Bytes held per model, and the runtime process's resident set."""
+
+    models: dict[str, int]
+    rss_bytes: int
+    batches: int
+
+
+class Bye(Message, frozen=True, tag="bye"):
+    """Either side ends the connection on purpose."""
+
+    reason: str = ""
+
+
+ToRuntime = Load | Unload | AddAdapter | RemoveAdapter | Run | CancelBatch | AskStats | Bye
+FromRuntime = Hello | Loaded | Unloaded | Done | Chunk | Failed | Stats | Bye
+
+_to_runtime = msgspec.msgpack.Decoder(ToRuntime)
+_from_runtime = msgspec.msgpack.Decoder(FromRuntime)
+
+
+def decode_to_runtime(frame: Buffer) -> ToRuntime:
+    """A frame sent by a worker. Raises `ProtocolError` for anything else."""
+    return decode(_to_runtime, frame, "frame from the worker")
+
+
+def decode_from_runtime(frame: Buffer) -> FromRuntime:
+    """A frame sent by a runtime. Raises `ProtocolError` for anything else."""
+    return decode(_from_runtime, frame, "frame from the runtime")
