@@ -41,6 +41,8 @@ EXAMPLES: dict[str, codec.Message] = {
         adapter="legal",
         version="3",
         trace="00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        priority=2,
+        payloads={1: q.Payload("req-1/1", 5_400_000)},
     ),
     "reply": q.Reply(
         unit="g1-7",
@@ -65,12 +67,19 @@ EXAMPLES: dict[str, codec.Message] = {
         pool="default",
         host="box",
         lanes=["cpu"],
-        models={"org/name": q.ModelPulse("failed", 1, 1e-6, 1e-4, 0.5, "no such folder", 0.05)},
+        models={
+            "org/name": q.ModelPulse(
+                "failed", 1, 1e-6, 1e-4, 0.5, "no such folder", 0.05, 91_000_000, 0.4, True
+            )
+        },
         units_held=4,
         draining=True,
         ready=True,
+        memory={"cpu": q.LaneMemory(91_000_000, 4_000_000_000, 300_000_000)},
     ),
-    "gateway-pulse": q.GatewayPulse("g1", "default", {"org/name": 2.5}),
+    "gateway-pulse": q.GatewayPulse(
+        "g1", "default", {"org/name": 2.5}, {"org/name": 0.5}, {"org/name": 3}
+    ),
     # socket: with the 4-byte header
     "hello": m.Hello(
         "torch", "0.1.0", "cuda:0", m.Capabilities("ours", "tokens", ["bert"], True, False)
@@ -92,6 +101,7 @@ EXAMPLES: dict[str, codec.Message] = {
         adapters=[None, "legal"],
     ),
     "run-texts": m.Run(8, "org/name", ["dense"], texts=["hello", "wörld"]),
+    "run-media": m.Run(9, "org/name", ["dense"], media=[b"\x89PNG", b"\xff\xd8"]),
     "done": m.Done(
         7, {"dense": VECTORS}, 0.004, 6, {1: ErrorInfo("model_output_invalid", "NaN in 'dense'")}
     ),
@@ -137,6 +147,12 @@ def test_todays_decoder_reads_the_golden_bytes(name: str) -> None:
     golden = bytes.fromhex((GOLDEN / f"{name}.hex").read_text())
     for message in decoded(name, golden):
         assert message == EXAMPLES[name]
+
+
+@pytest.mark.parametrize("path", sorted((GOLDEN / "older").glob("*.hex")), ids=lambda p: p.stem)
+def test_todays_decoder_reads_what_older_processes_send(path: Path) -> None:
+    for message in decoded(path.stem, bytes.fromhex(path.read_text())):
+        assert type(message) is type(EXAMPLES[path.stem])
 
 
 def test_every_message_has_an_example() -> None:

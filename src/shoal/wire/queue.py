@@ -10,6 +10,13 @@ from shoal.wire.arrays import Array
 from shoal.wire.codec import Buffer, Message, decode
 
 
+class Payload(msgspec.Struct, frozen=True, array_like=True):
+    """Where an item lies that was too large for the queue: its key in the payload store, its size."""
+
+    key: str
+    bytes: int
+
+
 class Unit(Message, frozen=True, tag="unit"):
     """The piece of a request that sits on the queue.
 
@@ -19,6 +26,8 @@ class Unit(Message, frozen=True, tag="unit"):
         budget_s: seconds from the broker's timestamp until nobody wants the answer.
         reply_to: subject at which the asking gateway listens.
         trace: W3C ``traceparent`` of the request, if it is traced.
+        priority: higher goes first among the units of one tenant; 0 is the default.
+        payloads: position -> where that item is kept; its entry in `items` is empty.
     """
 
     id: str
@@ -35,6 +44,8 @@ class Unit(Message, frozen=True, tag="unit"):
     adapter: str | None = None
     version: str | None = None
     trace: str | None = None
+    priority: int = 0
+    payloads: dict[int, Payload] = {}
 
 
 class Timings(msgspec.Struct, frozen=True, array_like=True):
@@ -95,6 +106,8 @@ class ModelPulse(msgspec.Struct, frozen=True, array_like=True):
         seconds_per_byte, seconds_per_item: predicted cost of text as the gateway sees it.
         state: ``resident``, ``loading`` or ``failed``.
         longest_item_s: predicted cost of an item of the model's maximum length; longer ones are cut.
+        bytes, load_s: held by one copy, and how long loading it took; 0 until it was loaded once.
+        pinned: this worker never evicts it.
     """
 
     state: str
@@ -104,6 +117,17 @@ class ModelPulse(msgspec.Struct, frozen=True, array_like=True):
     shelf_s: float = 0.0
     reason: str | None = None
     longest_item_s: float | None = None
+    bytes: int = 0
+    load_s: float = 0.0
+    pinned: bool = False
+
+
+class LaneMemory(msgspec.Struct, frozen=True, array_like=True):
+    """Bytes of one lane: held by models, the budget for them, and resident in its processes."""
+
+    held_bytes: int
+    budget_bytes: int
+    rss_bytes: int = 0
 
 
 class WorkerPulse(Message, frozen=True, tag="worker-pulse"):
@@ -117,14 +141,22 @@ class WorkerPulse(Message, frozen=True, tag="worker-pulse"):
     units_held: int = 0
     draining: bool = False
     ready: bool = False  # every lane did a forward pass lately (or answered a probe)
+    memory: dict[str, LaneMemory] = {}
 
 
 class GatewayPulse(Message, frozen=True, tag="gateway-pulse"):
-    """Predicted seconds that wait for each model in one gateway, published each period."""
+    """Predicted seconds that wait for each model in one gateway, published each period.
+
+    Attributes:
+        outstanding_s: of all requests it has; `queued_s`: of the units that are on the queue.
+        requests: how many requests those are.
+    """
 
     gateway: str
     pool: str
     outstanding_s: dict[str, float]
+    queued_s: dict[str, float] = {}
+    requests: dict[str, int] = {}
 
 
 QueueMessage = Unit | Reply | ReplyPart | Cancel | WorkerPulse | GatewayPulse

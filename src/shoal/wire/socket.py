@@ -73,7 +73,8 @@ class RemoveAdapter(Message, frozen=True, tag="remove-adapter"):
 
 class Run(Message, frozen=True, tag="run"):
     """One batch. For ``inputs: tokens``: `tokens` int32 [total_tokens] packed, `lengths` int32
-    [n_items]. For ``inputs: text``: `texts`, one an item."""
+    [n_items]. For ``inputs: text``: `texts`, one an item. For ``inputs: media``: `media`, the bytes
+    of one file an item."""
 
     batch: int
     model: str
@@ -82,6 +83,7 @@ class Run(Message, frozen=True, tag="run"):
     lengths: Array | None = None
     texts: list[str] | None = None
     adapters: list[str | None] | None = None
+    media: list[bytes] | None = None
 
 
 class Done(Message, frozen=True, tag="done"):
