@@ -78,7 +78,7 @@ EXAMPLES: dict[str, codec.Message] = {
         memory={"cpu": q.LaneMemory(91_000_000, 4_000_000_000, 300_000_000)},
     ),
     "gateway-pulse": q.GatewayPulse(
-        "g1", "default", {"org/name": 2.5}, {"org/name": 0.5}, {"org/name": 3}
+        "g1", "default", {"org/name": 2.5}, {"org/name": 0.5}, {"org/name": 3}, {"org/name": 40.0}
     ),
     # socket: with the 4-byte header
     "hello": m.Hello(

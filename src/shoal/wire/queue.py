@@ -148,8 +148,8 @@ class GatewayPulse(Message, frozen=True, tag="gateway-pulse"):
     """Predicted seconds that wait for each model in one gateway, published each period.
 
     Attributes:
-        outstanding_s: of all requests it has; `queued_s`: of the units that are on the queue.
-        requests: how many requests those are.
+        outstanding_s: of all interactive requests it has; `queued_s`: of the units that are on the queue.
+        requests: how many requests those are. `bulk_s`: as `outstanding_s`, of the bulk class.
     """
 
     gateway: str
@@ -157,6 +157,7 @@ class GatewayPulse(Message, frozen=True, tag="gateway-pulse"):
     outstanding_s: dict[str, float]
     queued_s: dict[str, float] = {}
     requests: dict[str, int] = {}
+    bulk_s: dict[str, float] = {}
 
 
 QueueMessage = Unit | Reply | ReplyPart | Cancel | WorkerPulse | GatewayPulse
