@@ -1,31 +1,27 @@
 """Requests in flight: performs what `core.admission` decides, on a real broker and a real clock.
 
-Decides nothing about admission, release or settling. It knows how a unit is encoded and sent, how
-answers come in, and how a caller that goes away or runs out of time is noticed.
+Decides nothing about admission, release or settling. It knows how answers come in, and how a caller
+that goes away or runs out of time is noticed.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import Protocol, assert_never
+from typing import assert_never
 
-from shoal.broker.base import Acks, Bus, Queue
 from shoal.core import admission_events as ev
 from shoal.core.admission import Admission
-from shoal.errors import BrokerError, ProtocolError, ShoalError, Unavailable
+from shoal.errors import ProtocolError, ShoalError, Unavailable
 from shoal.gateway.fleet import Fleet
 from shoal.gateway.job import Call, Job
+from shoal.gateway.outbox import Broker, Outbox
 from shoal.gateway.replies import Answer, PartJoiner
 from shoal.gateway.units import UnitLimits, bounded_by_reply, cut
 from shoal.settings import GatewaySettings
 from shoal.telemetry import log
 from shoal.telemetry.metrics import GatewayMetrics
-from shoal.wire import subjects
-from shoal.wire.codec import encode
-from shoal.wire.queue import Cancel, Reply, ReplyPart, Unit, decode_queue
+from shoal.wire.queue import Reply, ReplyPart, decode_queue
 
 _log = log.get(__name__)
 
@@ -33,12 +29,6 @@ _log = log.get(__name__)
 WATCH_AFTER_S = 0.05
 #: How often units that the broker did not take are tried again.
 RESUME_EVERY_S = 0.1
-#: A unit that the broker did not take says nothing of now after this long.
-FAULT_FRESH_S = 10.0
-
-
-class Broker(Bus, Queue, Acks, Protocol):
-    """What a gateway needs of the broker."""
 
 
 class Inflight:
@@ -53,18 +43,15 @@ class Inflight:
         metrics: GatewayMetrics,
     ) -> None:
         self._settings = settings
-        self._broker = broker
         self._fleet = fleet
         self._metrics = metrics
-        self._reply_to = subjects.reply_subject(gateway)
+        self._outbox = Outbox(gateway, settings.pool, broker, self._on_sent)
         self._machine = Admission(settings.window_units, settings.max_queue_s)
         self._joiner = PartJoiner()
         self._calls: dict[str, Call] = {}
-        self._subjects: dict[str, str] = {}
         self._idle = asyncio.Event()
         self._idle.set()
         self._resume: asyncio.TimerHandle | None = None
-        self._queue_fault: tuple[float, str] | None = None
         self.announce: Callable[[], None] = lambda: None
 
     @property
@@ -78,10 +65,7 @@ class Inflight:
 
     def queue_fault(self) -> str | None:
         """Why the broker did not take the latest unit; None if it did, or that is long ago."""
-        if self._queue_fault is None:
-            return None
-        at, why = self._queue_fault
-        return why if asyncio.get_running_loop().time() - at < FAULT_FRESH_S else None
+        return self._outbox.fault()
 
     async def idle(self) -> None:
         """Return when no request waits."""
@@ -100,7 +84,7 @@ class Inflight:
             Unavailable: the broker is away.
             Overloaded, ModelLoadFailed, DeadlineExceeded, RequestCancelled: as named.
         """
-        if not self._broker.connected:
+        if not self._outbox.connected:
             raise Unavailable("the queue is not reachable: try again", retry_after_s=1.0)
         call = self._open(job)
         try:
@@ -182,29 +166,16 @@ class Inflight:
         for name, card in cards.items():
             self._handle(ev.Rated(name, self._fleet.rate(card)))
 
-    def _published(self, unit: str, acked: asyncio.Future[int]) -> None:
-        if acked.cancelled():
-            self._failed(unit)
-            return
-        error = acked.exception()
-        if error is None:
-            self._queue_fault = None
-            return
-        self._queue_fault = (asyncio.get_running_loop().time(), str(error))
-        if isinstance(error, ShoalError) and not isinstance(error, BrokerError | Unavailable):
-            self._handle(ev.PublishRefused(unit, error))
-        else:
-            self._failed(unit)
-
-    def _failed(self, unit: str) -> None:
-        self._handle(ev.PublishFailed(unit))
+    def _on_sent(self, event: ev.Event) -> None:
+        """The broker refused a unit or was away."""
+        self._handle(event)
         if self._machine.unsent and self._resume is None:
             loop = asyncio.get_running_loop()
             self._resume = loop.call_later(RESUME_EVERY_S, self._try_resume)
 
     def _try_resume(self) -> None:
         self._resume = None
-        if self._broker.connected:
+        if self._outbox.connected:
             self._handle(ev.Resumed())
         elif self._machine.unsent:
             loop = asyncio.get_running_loop()
@@ -226,7 +197,7 @@ class Inflight:
                 case ev.Keep():
                     self._keep(instruction.unit, reply)
                 case ev.Ack():
-                    self._ack(instruction)
+                    self._outbox.ack(instruction.ack, instruction.inbox)
                 case ev.Complete():
                     self._finish(instruction.request, None)
                 case ev.Fail():
@@ -236,7 +207,7 @@ class Inflight:
                         self._metrics.duplicate_reply()
                         _log.event("duplicate_reply", unit=instruction.unit)
                 case ev.Cancel():
-                    self._cancel(instruction.request)
+                    self._outbox.cancel(instruction.request)
                 case ev.Announce():
                     self.announce()
                 case _ as never:
@@ -244,38 +215,8 @@ class Inflight:
 
     def _publish(self, unit: str) -> None:
         call = self._call_of(unit)
-        if call is None:
-            return
-        job = call.job
-        span = call.spans[unit]
-        budget_s = max(0.001, call.deadline - asyncio.get_running_loop().time())
-        message = Unit(
-            id=unit,
-            request=job.key,
-            model=job.card.name,
-            task="encode",
-            params=job.params,
-            encoding=job.encoding,
-            items=job.items[span.start : span.end],
-            budget_s=budget_s,
-            reply_to=self._reply_to,
-            tenant=job.tenant,
-            trace=job.trace,
-        )
-        subject = self._subject(job.card.name)
-        try:
-            acked = self._broker.publish_unit(subject, encode(message), budget_s, unit)
-        except ShoalError as error:
-            acked = asyncio.get_running_loop().create_future()
-            acked.set_exception(error)
-        acked.add_done_callback(partial(self._published, unit))
-
-    def _subject(self, model: str) -> str:
-        subject = self._subjects.get(model)
-        if subject is None:
-            subject = subjects.work_subject("work", self._settings.pool, model)
-            self._subjects[model] = subject
-        return subject
+        if call is not None:
+            self._outbox.publish(call, unit)
 
     def _call_of(self, unit: str) -> Call | None:
         return self._calls.get(unit[: unit.rindex(".")])
@@ -293,13 +234,3 @@ class Inflight:
             call.done.set_result(None)
         else:
             call.done.set_exception(error)
-
-    def _ack(self, ack: ev.Ack) -> None:
-        # Lost while disconnected: the worker sends its answer again until it sees the ack.
-        with contextlib.suppress(Unavailable):
-            self._broker.ack(ack.ack, ack.inbox)
-
-    def _cancel(self, request: str) -> None:
-        # Lost while disconnected: the units' deadlines still hold.
-        with contextlib.suppress(Unavailable):
-            self._broker.publish(subjects.CANCELS, encode(Cancel([request])))
