@@ -29,7 +29,7 @@ def _torch(settings: RuntimeSettings) -> Runtime:
 
 
 def _fake(settings: RuntimeSettings) -> Runtime:
-    from shoal.runtimes.fake import FakeRuntime
+    from shoal.runtimes.fake.runtime import FakeRuntime
 
     return FakeRuntime(settings.device)
 

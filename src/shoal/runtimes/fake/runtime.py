@@ -10,19 +10,17 @@ from __future__ import annotations
 import os
 import signal
 import time
-from dataclasses import dataclass
-from typing import Any, Literal
 
-import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from shoal import __version__
 from shoal.errors import ComputeFailed, InvalidRequest, ModelLoadFailed, UnknownModel, nearest
 from shoal.runtimes.base import OutOfMemory
-from shoal.runtimes.hashing import Vectors, pack_texts, seed_of, vectors_of
+from shoal.runtimes.fake.hashing import Vectors, seed_of, vectors_of
+from shoal.runtimes.fake.items import Items, items_of
+from shoal.runtimes.fake.options import FakeOptions, options_of
 from shoal.runtimes.process import rss_bytes
-from shoal.wire.arrays import from_wire, to_wire
+from shoal.wire.arrays import to_wire
 from shoal.wire.socket import (
     AddAdapter,
     Capabilities,
@@ -36,64 +34,6 @@ from shoal.wire.socket import (
 )
 
 DEFAULT_DIM = 384
-#: A token id, or a piece of text where the inputs are texts.
-Marker = int | str | None
-
-
-class FakeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`Load.options` of the fake runtime.
-
-    Attributes:
-        inputs: what `Run` must bring.
-        base_s, token_s, square_s, item_s: seconds(batch) = base + token·tokens + square·Σlen² +
-            item·items, slept away; all zero is as fast as it can.
-        load_s, load_error, bytes: how long loading takes, why it fails, what it reports to hold.
-        max_items: batches of more items are out of memory.
-        crash: a batch with this marker kills the process, as a segmentation fault would.
-        nan: an item with this marker is answered with NaN.
-        fail: an item with this marker fails alone.
-    """
-
-    inputs: Literal["tokens", "text"] = "tokens"
-    base_s: float = 0.0
-    token_s: float = 0.0
-    square_s: float = 0.0
-    item_s: float = 0.0
-    load_s: float = 0.0
-    load_error: str | None = None
-    bytes: int = 1_000_000
-    max_items: int | None = None
-    crash: Marker = None
-    nan: Marker = None
-    fail: Marker = None
-
-    def cost_s(self, lengths: NDArray[np.int64]) -> float:
-        """What a batch of items with these token counts takes."""
-        squares = int(lengths @ lengths) if self.square_s else 0
-        return (
-            self.base_s
-            + self.token_s * int(lengths.sum())
-            + self.square_s * squares
-            + self.item_s * len(lengths)
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Items:
-    """The items of a batch, packed; a text is the bytes of its UTF-8."""
-
-    tokens: NDArray[np.integer[Any]]  # [total_tokens]
-    lengths: NDArray[np.int64]  # [n_items]
-    texts: list[str] | None
-
-    def with_marker(self, marker: Marker) -> list[int]:
-        """Positions of the items that hold `marker`."""
-        if marker is None:
-            return []
-        if isinstance(marker, str):
-            return [i for i, text in enumerate(self.texts or []) if marker in text]
-        found = np.flatnonzero(self.tokens == marker)
-        return sorted({int(i) for i in np.searchsorted(self.lengths.cumsum(), found, "right")})
 
 
 class FakeRuntime:
@@ -109,10 +49,7 @@ class FakeRuntime:
 
     def load(self, load: Load) -> Loaded:
         start = time.perf_counter()
-        try:
-            options = msgspec.convert(load.options, FakeOptions)
-        except msgspec.ValidationError as error:
-            raise ModelLoadFailed(f"options of '{load.model}': {error}") from None
+        options = options_of(load)
         time.sleep(options.load_s)
         if options.load_error is not None:
             raise ModelLoadFailed(options.load_error)
@@ -126,7 +63,7 @@ class FakeRuntime:
     def run(self, batch: Run) -> Done:
         start = time.perf_counter()
         load, options = self._find(batch.model)
-        items = _items(batch, options)
+        items = items_of(batch, options)
         _refuse(items, options)
         arrays = {head: to_wire(_vectors(items, load, options, head)) for head in batch.heads}
         failed = {i: ComputeFailed("told to fail").info for i in items.with_marker(options.fail)}
@@ -151,21 +88,7 @@ class FakeRuntime:
         return found
 
 
-def _items(batch: Run, options: FakeOptions) -> _Items:
-    """Raises `InvalidRequest` if the batch lacks the inputs that the model was loaded for."""
-    if options.inputs == "text":
-        if batch.texts is None:
-            raise InvalidRequest(f"'{batch.model}' was loaded for texts and none came")
-        return _Items(*pack_texts(batch.texts), batch.texts)
-    if batch.tokens is None or batch.lengths is None:
-        raise InvalidRequest(f"'{batch.model}' was loaded for tokens and none came")
-    tokens, lengths = from_wire(batch.tokens), from_wire(batch.lengths).astype(np.int64)
-    if lengths.sum() != len(tokens) or (lengths < 0).any():
-        raise InvalidRequest(f"lengths sum to {lengths.sum()} but {len(tokens)} tokens came")
-    return _Items(tokens, lengths, None)
-
-
-def _refuse(items: _Items, options: FakeOptions) -> None:
+def _refuse(items: Items, options: FakeOptions) -> None:
     """Fail the batch as a whole, as `options` say."""
     if items.with_marker(options.crash):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -173,7 +96,7 @@ def _refuse(items: _Items, options: FakeOptions) -> None:
         raise OutOfMemory(f"{len(items.lengths)} items and memory for {options.max_items}")
 
 
-def _vectors(items: _Items, load: Load, options: FakeOptions, head: str) -> Vectors:
+def _vectors(items: Items, load: Load, options: FakeOptions, head: str) -> Vectors:
     if head not in load.heads:
         raise InvalidRequest(f"'{load.model}' has no head '{head}'{nearest(head, load.heads)}")
     dim = int(load.heads[head].get("dim", DEFAULT_DIM))

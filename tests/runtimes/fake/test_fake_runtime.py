@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from shoal.errors import InvalidRequest, ModelLoadFailed
 from shoal.runtimes.base import OutOfMemory, Runtime
-from shoal.runtimes.fake import FakeRuntime
-from shoal.runtimes.hashing import pack_texts, seed_of, vectors_of
+from shoal.runtimes.fake.hashing import pack_texts, seed_of, vectors_of
+from shoal.runtimes.fake.runtime import FakeRuntime
 from shoal.wire import socket as m
 from shoal.wire.arrays import from_wire, to_wire
 

@@ -1,0 +1,1 @@
+"""A runtime without a model, for tests and benchmarks; nothing that serves imports it."""

@@ -1,0 +1,61 @@
+"""What a model of the fake runtime costs and what goes wrong with it: `Load.options`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.errors import ModelLoadFailed
+from shoal.wire.socket import Load
+
+#: A token id, or a piece of text where the inputs are texts.
+Marker = int | str | None
+
+
+class FakeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`Load.options` of the fake runtime.
+
+    Attributes:
+        inputs: what `Run` must bring.
+        base_s, token_s, square_s, item_s: seconds(batch) = base + token·tokens + square·Σlen² +
+            item·items, slept away; all zero is as fast as it can.
+        load_s, load_error, bytes: how long loading takes, why it fails, what it reports to hold.
+        max_items: batches of more items are out of memory.
+        crash: a batch with this marker kills the process, as a segmentation fault would.
+        nan: an item with this marker is answered with NaN.
+        fail: an item with this marker fails alone.
+    """
+
+    inputs: Literal["tokens", "text"] = "tokens"
+    base_s: float = 0.0
+    token_s: float = 0.0
+    square_s: float = 0.0
+    item_s: float = 0.0
+    load_s: float = 0.0
+    load_error: str | None = None
+    bytes: int = 1_000_000
+    max_items: int | None = None
+    crash: Marker = None
+    nan: Marker = None
+    fail: Marker = None
+
+    def cost_s(self, lengths: NDArray[np.int64]) -> float:
+        """What a batch of items with these token counts takes."""
+        squares = int(lengths @ lengths) if self.square_s else 0
+        return (
+            self.base_s
+            + self.token_s * int(lengths.sum())
+            + self.square_s * squares
+            + self.item_s * len(lengths)
+        )
+
+
+def options_of(load: Load) -> FakeOptions:
+    """Raises `ModelLoadFailed` for options that the fake runtime does not know."""
+    try:
+        return msgspec.convert(load.options, FakeOptions)
+    except msgspec.ValidationError as error:
+        raise ModelLoadFailed(f"options of '{load.model}': {error}") from None
