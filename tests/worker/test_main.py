@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from shoal.broker.server import BrokerServer
-from shoal.runtimes import hashing
+from shoal.runtimes.fake import hashing
 from shoal.values import EncodeParams
 from shoal.wire.arrays import from_wire
 from shoal.worker.main import Worker

@@ -24,7 +24,7 @@ import msgspec
 import numpy as np
 
 from shoal.bench.serving import Serving
-from shoal.runtimes import hashing
+from shoal.runtimes.fake import hashing
 
 DIM = 8
 #: A batch takes 20 ms and 2 ms an item: kills find work in flight.
