@@ -80,6 +80,17 @@ EXAMPLES: dict[str, codec.Message] = {
     "gateway-pulse": q.GatewayPulse(
         "g1", "default", {"org/name": 2.5}, {"org/name": 0.5}, {"org/name": 3}, {"org/name": 40.0}
     ),
+    "dead-letter": q.DeadLetter(
+        b"\x91\xa4unit",
+        "dead_lettered",
+        "computing this took its runtime down 3 times",
+        "w1",
+        strikes=3,
+        items=[4],
+        model="org/name",
+        tenant="acme",
+        request="req-1",
+    ),
     # socket: with the 4-byte header
     "hello": m.Hello(
         "torch", "0.1.0", "cuda:0", m.Capabilities("ours", "tokens", ["bert"], True, False)

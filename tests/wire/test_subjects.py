@@ -48,3 +48,4 @@ def test_the_names_on_the_broker() -> None:
     assert subjects.stream("work") == "shoal-work"
     assert subjects.consumer("gpu", "org/m") == "gpu=org_2fm"
     assert subjects.reply_subject("g.1") == "shoal.reply.g_2e1"
+    assert subjects.dead_subject("gpu.1") == "shoal.dead.gpu_2e1"

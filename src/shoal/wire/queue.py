@@ -1,4 +1,4 @@
-"""Messages between gateways and workers, over the broker: units, answers, pulses."""
+"""Messages between gateways and workers, over the broker: units, answers, pulses, dead letters."""
 
 from __future__ import annotations
 
@@ -160,7 +160,28 @@ class GatewayPulse(Message, frozen=True, tag="gateway-pulse"):
     bulk_s: dict[str, float] = {}
 
 
-QueueMessage = Unit | Reply | ReplyPart | Cancel | WorkerPulse | GatewayPulse
+class DeadLetter(Message, frozen=True, tag="dead-letter"):
+    """A unit that was given up, as it is kept for whoever looks into why.
+
+    Attributes:
+        data: the unit as it lay on the queue, whether or not it can be read.
+        code, reason: of the error that its caller got.
+        strikes: how often it took a runtime down.
+        items: positions of the items at fault; none: all of them.
+    """
+
+    data: bytes
+    code: str
+    reason: str
+    worker: str
+    strikes: int = 0
+    items: list[int] = []
+    model: str = ""
+    tenant: str = ""
+    request: str = ""
+
+
+QueueMessage = Unit | Reply | ReplyPart | Cancel | WorkerPulse | GatewayPulse | DeadLetter
 
 _decoder = msgspec.msgpack.Decoder(QueueMessage)
 

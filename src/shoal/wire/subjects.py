@@ -15,6 +15,8 @@ REPLIES = f"{PREFIX}.reply"
 CANCELS = f"{PREFIX}.cancel"
 WORKER_PULSES = f"{PREFIX}.pulse.worker"
 GATEWAY_PULSES = f"{PREFIX}.pulse.gateway"
+DEAD_LETTERS = f"{PREFIX}.dead"
+DEAD_STREAM = f"{PREFIX}-dead"
 CLASSES: tuple[TrafficClass, ...] = ("work", "bulk")
 
 # Letters, digits and '-' stand for themselves; every other byte becomes '_' and two hex digits.
@@ -59,6 +61,11 @@ def work_subject(klass: TrafficClass, pool: str, model: str) -> str:
 def stream_subjects(klass: TrafficClass) -> str:
     """What the stream of one class subscribes to."""
     return f"{PREFIX}.{klass}.>"
+
+
+def dead_subject(pool: str) -> str:
+    """Where the dead letters of one pool are kept."""
+    return f"{DEAD_LETTERS}.{token(pool)}"
 
 
 def consumer(pool: str, model: str) -> str:
