@@ -1,22 +1,46 @@
-"""Predicts how long a batch takes: seconds = base + token·tokens + square·Σlen² + item·items.
+"""Predicts how long a batch takes: seconds = base + sum over terms of weight·feature.
 
-Starts from the card's seed and learns from every finished batch: least squares on relative errors
-with exponential forgetting, in information form (Ljung, System Identification, 2nd ed., §11.2), with
-weights kept non-negative by coordinate descent (Franc et al., 2005). All weights are pulled towards
-the seed times one overall speed, which few batches tell well: so a handful of tiny, noisy batches
-cannot make it believe that tokens are free, and equal batches leave what they cannot tell apart in
-the seed's proportions. Fenced: a measurement that is no number or an outlier is dropped, and the
-error it makes is part of what is reported.
+Which features count is decided by `TERMS`; for text that is base + token·tokens + square·Σlen² +
+item·items. Starts from the card's seed and learns from every finished batch: least squares on
+relative errors with exponential forgetting, in information form (Ljung, System Identification, 2nd
+ed., §11.2), with weights kept non-negative by coordinate descent (Franc et al., 2005). All weights
+are pulled towards the seed times one overall speed, which few batches tell well: so a handful of
+tiny, noisy batches cannot make it believe that tokens are free, and equal batches leave what they
+cannot tell apart in the seed's proportions. Fenced: whatever it is told, a prediction is a finite,
+positive number of seconds; a measurement that is no number or an outlier is dropped, and the error
+it makes is part of what is reported.
 """
 
 from __future__ import annotations
 
 import math
+import operator
+from typing import Literal
 
+from shoal.core.quantiles import RunningQuantile
 from shoal.values import Features
 
 Vector = list[float]
+#: What a model works on.
+Work = Literal["text", "image", "audio", "generate"]
 
+#: The features that a batch's cost depends on, beside its fixed part.
+TERMS: dict[Work, tuple[str, ...]] = {
+    "text": ("tokens", "tokens_squared", "items"),
+    "image": ("pixels", "items"),
+    "audio": ("audio_s", "items"),
+    "generate": ("tokens", "tokens_squared", "items", "new_tokens"),
+}
+#: Least seed of the base and of each term: a weight of zero could not be scaled up from.
+LEAST_BASE_S = 1e-5
+LEAST_SEED = {
+    "tokens": 1e-8,
+    "tokens_squared": 1e-12,
+    "items": 1e-7,
+    "pixels": 1e-13,
+    "audio_s": 1e-7,
+    "new_tokens": 1e-7,
+}
 #: Evidence of one batch halves after about 23 batches: on a shared machine speed changes within
 #: seconds. Slower forgetting took 226 instead of 96 batches to learn a threefold slowdown.
 FORGETTING = 0.97
@@ -34,38 +58,54 @@ OUTLIER = 8.0
 OUTLIERS_IN_A_ROW = 3
 #: After this many batches the predictor is trusted to call a measurement an outlier.
 WARM_BATCHES = 20
-#: Share of the newest batch in the running mean of relative errors.
-ERROR_SHARE = 0.05
 #: Keeps divisions by weights that are zero finite.
 TINY = 1e-9
-#: Least seed of each weight: a weight of zero could not be scaled up from.
-LEAST_SEED = (1e-5, 1e-8, 1e-12, 1e-7)
+#: Bounds of anything that is called the seconds of a batch: a clock's tick, and a day.
+LEAST_S, MOST_S = 1e-6, 86_400.0
+#: No batch has more of anything; a million tokens squared are 1e12.
+MOST_COUNT = 1e15
 
 
 class CostModel:
-    """Cost of one model on one kind of lane."""
+    """Cost of one model on one kind of lane: seconds of an empty batch, then of one of each term."""
 
-    def __init__(self, base_s: float, token_s: float, square_s: float, item_s: float) -> None:
-        seed = (base_s, token_s, square_s, item_s)
+    def __init__(
+        self, base_s: float, *rates: float, terms: tuple[str, ...] = TERMS["text"]
+    ) -> None:
+        self._terms = terms
+        least = [LEAST_BASE_S, *(LEAST_SEED[term] for term in terms)]
+        given = [_fenced(seed) for seed in (base_s, *rates)]
+        if not any(given):  # proportions that are all zero say nothing
+            given = least
         # Weights are kept as multiples of the seed, so that all are of one size.
-        self._seed = [max(w, least) for w, least in zip(seed, LEAST_SEED, strict=True)]
-        self._scale = [w / s for w, s in zip(seed, self._seed, strict=True)]
-        self._prior = list(self._scale)
-        self._batches = 0
+        self._seed = [max(g, low) for g, low in zip(given, least, strict=True)]
+        self._prior = [g / s for g, s in zip(given, self._seed, strict=True)]
+        self._scale = list(self._prior)
         self._outliers = 0
         self._forget()
-        self.relative_error = 0.0
-        self.base_s, self.token_s, self._square_s, self.per_item_s = seed
+        self._weigh()
+        self._error_p50 = RunningQuantile(0.5, first=0.1)
+        self._error_p90 = RunningQuantile(0.9, first=0.3)
+
+    @property
+    def errors(self) -> tuple[float, float]:
+        """About the median and the 90th percentile of the latest relative errors."""
+        return self._error_p50.value, self._error_p90.value
 
     def batch_s(self, features: Features) -> float:
         """Predicted seconds of a batch with these features."""
-        return max(
-            1e-6,
-            self.base_s
-            + self.token_s * features.tokens
-            + self._square_s * features.tokens_squared
-            + self.per_item_s * features.items,
-        )
+        try:
+            seconds = (
+                self.base_s
+                + self.token_s * features.tokens
+                + self._square_s * features.tokens_squared
+                + self.per_item_s * features.items
+            )
+            for term, weight in self._others:
+                seconds += weight * getattr(features, term)
+        except OverflowError:  # a count beyond any float
+            return MOST_S
+        return min(MOST_S, max(LEAST_S, seconds))
 
     def item_s(self, tokens: int) -> float:
         """Predicted seconds that one more item of this length adds to a batch."""
@@ -84,12 +124,14 @@ class CostModel:
 
     def learn(self, features: Features, seconds: float) -> None:
         """Take in what a batch really took. Nonsense is ignored."""
-        if not (math.isfinite(seconds) and seconds > 0):
+        counts = [1, *(getattr(features, term) for term in self._terms)]
+        if not (0 < seconds <= MOST_S and all(0 <= count <= MOST_COUNT for count in counts)):
             return
+        seconds = max(LEAST_S, seconds)
         predicted = self.batch_s(features)
-        self.relative_error += ERROR_SHARE * (
-            abs(seconds - predicted) / seconds - self.relative_error
-        )
+        error = abs(seconds - predicted) / seconds
+        self._error_p50.add(error)
+        self._error_p90.add(error)
         self._batches += 1
         odd = self._batches > WARM_BATCHES and not 1 / OUTLIER < seconds / predicted < OUTLIER
         self._outliers = self._outliers + 1 if odd else 0
@@ -97,47 +139,69 @@ class CostModel:
             return
         if odd:
             self._forget()
-        self._update(features, seconds, predicted)
+        self._update(counts, seconds, predicted)
 
     def _forget(self) -> None:
-        self._information = [[0.0] * 4 for _ in range(4)]
-        self._evidence = [0.0] * 4
+        size = len(self._seed)
+        self._information = [[0.0] * size for _ in range(size)]
+        self._evidence = [0.0] * size
         self._batches = 0
 
-    def _update(self, features: Features, seconds: float, predicted: float) -> None:
-        counts = (1, features.tokens, features.tokens_squared, features.items)
+    def _update(self, counts: list[float], seconds: float, predicted: float) -> None:
         # Relative errors count, so that long batches do not drown short ones. Divided by the
         # geometric mean of both, becoming slower is learnt as fast as becoming faster.
         size = math.sqrt(seconds * predicted)
         row = [s * n / size for s, n in zip(self._seed, counts, strict=True)]
         target = seconds / size
         for i, x in enumerate(row):
-            line = self._information[i]
             self._evidence[i] = FORGETTING * self._evidence[i] + x * target
-            for j, y in enumerate(row):
-                line[j] = FORGETTING * line[j] + x * y
+            self._information[i] = [
+                FORGETTING * old + x * y for old, y in zip(self._information[i], row, strict=True)
+            ]
         self._solve()
+        self._weigh()
+
+    def _weigh(self) -> None:
+        """Turn multiples of the seed into seconds."""
         weights = [k * s for k, s in zip(self._scale, self._seed, strict=True)]
-        self.base_s, self.token_s, self._square_s, self.per_item_s = weights
+        self.base_s = weights[0]
+        by_term = dict(zip(self._terms, weights[1:], strict=True))
+        self.token_s = by_term.pop("tokens", 0.0)
+        self._square_s = by_term.pop("tokens_squared", 0.0)
+        self.per_item_s = by_term.pop("items", 0.0)
+        self._others = list(by_term.items())
 
     def _solve(self) -> None:
         scale, prior = self._scale, self._prior
         speed = self._speed()
         # Relative pulls: a weight far from the seed's proportion is not held back by its size.
-        pulls = [PULL / max(scale[i], speed * prior[i], TINY) ** 2 for i in range(4)]
+        pulls = [
+            PULL / max(now, speed * before, TINY) ** 2
+            for now, before in zip(scale, prior, strict=True)
+        ]
+        wanted = [
+            seen + pull * speed * before
+            for seen, pull, before in zip(self._evidence, pulls, prior, strict=True)
+        ]
+        rows = list(enumerate(zip(self._information, wanted, pulls, strict=True)))
         for _ in range(SWEEPS):
-            for i in range(4):
-                line = self._information[i]
-                rest = sum(line[j] * scale[j] for j in range(4)) - line[i] * scale[i]
-                target = self._evidence[i] + pulls[i] * speed * prior[i] - rest
-                scale[i] = max(0.0, target / (line[i] + pulls[i]))
+            for i, (line, target, pull) in rows:
+                rest = _dot(line, scale) - line[i] * scale[i]
+                scale[i] = max(0.0, (target - rest) / (line[i] + pull))
 
     def _speed(self) -> float:
         """The one factor on the seed that fits all batches best."""
         prior = self._prior
-        seen = sum(p * e for p, e in zip(prior, self._evidence, strict=True))
-        predicted = sum(
-            prior[i] * sum(line[j] * prior[j] for j in range(4))
-            for i, line in enumerate(self._information)
-        )
+        seen = _dot(prior, self._evidence)
+        predicted = _dot(prior, [_dot(line, prior) for line in self._information])
         return (seen + SPEED_PULL) / (predicted + SPEED_PULL)
+
+
+def _dot(a: Vector, b: Vector) -> float:
+    total: float = sum(map(operator.mul, a, b))
+    return total
+
+
+def _fenced(seed: float) -> float:
+    """A card may say anything; what is no number of seconds counts as nothing."""
+    return seed if 0 <= seed <= MOST_S else 0.0

@@ -157,9 +157,18 @@ class WorkerMetrics(Metrics):
                 "model",
             )
         )
+        self._running_error = _Labelled(
+            gauge(
+                "prediction_error",
+                "The same, of the latest batches: about their median and their 90th percentile.",
+                "model",
+                "quantile",
+            )
+        )
         self._units = _Labelled(counter("units", "Units by how they ended.", "model", "outcome"))
         self._redelivered = counter("redeliveries", "Units that came a second time or later.")
         self._dead = _Labelled(counter("dead_letters", "Units set aside as poison.", "model"))
+        self._dead_lost = counter("dead_letters_not_kept", "Dead letters that were not stored.")
         self._held = gauge("units_held", "Units delivered and not yet answered or given back.")
         self._pulls = _Labelled(counter("pulls", "Pulls by how they ended.", "outcome"))
         self._resident = gauge("resident_models", "Models in memory, over all lanes.")
@@ -199,8 +208,16 @@ class WorkerMetrics(Metrics):
         if actual_s > 0:
             self._relative_error[(model,)].observe(abs(predicted_s - actual_s) / actual_s)
 
+    def prediction_errors(self, model: str, p50: float, p90: float) -> None:
+        """Running relative errors of the cost model."""
+        self._running_error[(model, "0.5")].set(p50)
+        self._running_error[(model, "0.9")].set(p90)
+
     def dead_letter(self, model: str) -> None:
         self._dead[(model,)].inc()
+
+    def dead_letter_not_kept(self) -> None:
+        self._dead_lost.inc()
 
     def units_held(self, units: int) -> None:
         self._held.set(units)

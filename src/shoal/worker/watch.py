@@ -74,6 +74,7 @@ class Watch:
         fill = run.predicted_s / model.spec.budget.seconds
         self.metrics.batch(run.model, len(run.items), tokens, done.computed_tokens, fill)
         self.metrics.predicted(run.model, run.predicted_s, done.seconds)
+        self.metrics.prediction_errors(run.model, *model.cost.errors)
         _log.event(
             "batch_done",
             level="debug",
