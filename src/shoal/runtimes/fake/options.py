@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import ModelLoadFailed
+from shoal.runtimes.fake.timetable import Point, fault, seconds_of
 from shoal.wire.socket import Load
 
 #: A token id, or a piece of text where the inputs are texts.
@@ -22,6 +23,7 @@ class FakeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         inputs: what `Run` must bring.
         base_s, token_s, square_s, item_s: seconds(batch) = base + token·tokens + square·Σlen² +
             item·items, slept away; all zero is as fast as it can.
+        table: measured (tokens, seconds) of batches, ascending; what it says comes on top.
         load_s, load_error, bytes: how long loading takes, why it fails, what it reports to hold.
         max_items: batches of more items are out of memory.
         crash: a batch with this marker kills the process, as a segmentation fault would.
@@ -34,6 +36,7 @@ class FakeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     token_s: float = 0.0
     square_s: float = 0.0
     item_s: float = 0.0
+    table: list[Point] = []
     load_s: float = 0.0
     load_error: str | None = None
     bytes: int = 1_000_000
@@ -45,9 +48,11 @@ class FakeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def cost_s(self, lengths: NDArray[np.int64]) -> float:
         """What a batch of items with these token counts takes."""
         squares = int(lengths @ lengths) if self.square_s else 0
+        tokens = int(lengths.sum())
         return (
             self.base_s
-            + self.token_s * int(lengths.sum())
+            + seconds_of(self.table, tokens)
+            + self.token_s * tokens
             + self.square_s * squares
             + self.item_s * len(lengths)
         )
@@ -56,6 +61,9 @@ class FakeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def options_of(load: Load) -> FakeOptions:
     """Raises `ModelLoadFailed` for options that the fake runtime does not know."""
     try:
-        return msgspec.convert(load.options, FakeOptions)
+        options = msgspec.convert(load.options, FakeOptions)
     except msgspec.ValidationError as error:
         raise ModelLoadFailed(f"options of '{load.model}': {error}") from None
+    if (wrong := fault(options.table)) is not None:
+        raise ModelLoadFailed(f"options of '{load.model}': {wrong}")
+    return options
