@@ -46,6 +46,14 @@ class CommonSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         str | None,
         _doc("Where the broker keeps its streams; unset: a folder in the user's state directory."),
     ] = None
+    payload_url: Annotated[
+        str | None,
+        _doc(
+            "Where items too large for the queue lie in flight: `file:///dir` (a folder that all "
+            "gateways and workers share), `s3://bucket/prefix`, `gs://…` or `az://…`; unset: "
+            "`shoal serve` uses a folder beside the broker's store."
+        ),
+    ] = None
     pool: Annotated[str, _doc("The group of workers this process belongs to.", min_length=1)] = (
         "default"
     )
@@ -78,7 +86,28 @@ class GatewaySettings(CommonSettings, frozen=True, forbid_unknown_fields=True, k
         int, _doc("Bodies of all requests in flight together; what is more gets a 429.", ge=1024)
     ] = 512 * 1024 * 1024
     max_items: Annotated[int, _doc("Most items in one request.", ge=1)] = 8192
-    max_item_bytes: Annotated[int, _doc("Largest single item.", ge=16)] = 512 * 1024
+    max_item_bytes: Annotated[
+        int, _doc("Largest single text, as it stands in the body.", ge=16)
+    ] = 16 * 1024 * 1024
+    max_media_bytes: Annotated[
+        int, _doc("Largest single image or audio, as it stands in the body.", ge=16)
+    ] = 32 * 1024 * 1024
+    payload_bytes: Annotated[
+        int,
+        _doc(
+            "Items above this leave the queue for the payload store; at most what the broker takes "
+            "in one message.",
+            ge=1024,
+        ),
+    ] = 1_000_000
+    payload_sweep_s: Annotated[
+        float,
+        _doc(
+            "How often payloads that a crash left behind are looked for; they go once they are "
+            "older than `max_timeout_s` and this.",
+            gt=0,
+        ),
+    ] = 300.0
     unit_items: Annotated[int, _doc("Most items in one unit; larger requests are cut.", ge=1)] = 64
     unit_bytes: Annotated[int, _doc("Most bytes of items in one unit.", ge=1024)] = 64 * 1024
     window_units: Annotated[
@@ -130,6 +159,13 @@ class WorkerSettings(CommonSettings, frozen=True, forbid_unknown_fields=True, kw
         float, _doc("A unit of a worker that stays silent this long goes to another.", gt=0)
     ] = 5.0
     drain_s: Annotated[float, _doc("How long SIGTERM waits for units held.", ge=0)] = 30.0
+    payload_wait_s: Annotated[
+        float,
+        _doc("How long a unit waits for a payload that is still being uploaded.", gt=0),
+    ] = 10.0
+    payload_held_bytes: Annotated[
+        int, _doc("Fetched payloads in memory together; one that is larger comes alone.", ge=1)
+    ] = 128 * 1024 * 1024
     load_cooldown_s: Annotated[
         float, _doc("A model that failed to load is not tried again for this long.", ge=0)
     ] = 60.0
