@@ -94,9 +94,71 @@ class Loaded(_Value, frozen=True):
 
 
 class LoadFailed(_Value, frozen=True):
+    """`out_of_memory`: the device was full; it may fit once something else is gone."""
+
     lane: str
     model: str
     reason: str
+    out_of_memory: bool = False
+
+
+class Evicted(_Value, frozen=True):
+    """The runtime let go of the model: its bytes are free."""
+
+    lane: str
+    model: str
+
+
+class StatsSeen(_Value, frozen=True):
+    """What a runtime process holds: its resident set, and bytes by model."""
+
+    lane: str
+    kind: str
+    rss_bytes: int
+    models: dict[str, int]
+
+
+class RuntimeStopped(_Value, frozen=True):
+    """The process ended as it was told to by `StopRuntime`: no crash."""
+
+    lane: str
+    kind: str
+
+
+class PeerModel(_Value, frozen=True):
+    """What another worker tells of one model; `bytes` and `load_s` are 0 until it loaded it once."""
+
+    state: str
+    lanes: int
+    waiting_s: float = 0.0
+    bytes: int = 0
+    load_s: float = 0.0
+    pinned: bool = False
+
+
+class PeerSeen(_Value, frozen=True):
+    """Another worker of the pool told what it has; a newer one replaces it."""
+
+    worker: str
+    models: dict[str, PeerModel]
+
+
+class PeerLost(_Value, frozen=True):
+    """A worker was silent for so long that what it had is gone, or it is about to leave."""
+
+    worker: str
+
+
+class Claimed(_Value, frozen=True):
+    """The claim is ours: no other worker changes the copies of this model now."""
+
+    model: str
+
+
+class ClaimRefused(_Value, frozen=True):
+    """Another worker has the claim, or nobody could be asked."""
+
+    model: str
 
 
 class Finished(_Value, frozen=True):
@@ -134,10 +196,11 @@ class Cancelled(_Value, frozen=True):
 
 
 class DemandSeen(_Value, frozen=True):
-    """A gateway told how many predicted seconds wait for each model."""
+    """A gateway told how many predicted seconds wait for each model: interactive, and of bulk."""
 
     gateway: str
     outstanding_s: dict[str, float]
+    bulk_s: dict[str, float] = {}
 
 
 class BrokerLost(_Value, frozen=True):
@@ -169,8 +232,15 @@ Event = (
     | BatchFailed
     | Loaded
     | LoadFailed
+    | Evicted
+    | StatsSeen
+    | PeerSeen
+    | PeerLost
+    | Claimed
+    | ClaimRefused
     | RuntimeStarted
     | RuntimeDied
+    | RuntimeStopped
     | BrokerLost
     | BrokerBack
     | DrainBegan
@@ -222,8 +292,43 @@ class KillRuntime(_Value, frozen=True):
     kind: str
 
 
+class StopRuntime(_Value, frozen=True):
+    """End the process gracefully, to start it anew; `RuntimeStopped` follows."""
+
+    lane: str
+    kind: str
+
+
+class AskStats(_Value, frozen=True):
+    """Ask a runtime process what it holds; `StatsSeen` follows."""
+
+    lane: str
+    kind: str
+
+
 class Load(_Value, frozen=True):
     lane: str
+    model: str
+
+
+class Evict(_Value, frozen=True):
+    """Tell the runtime to let go of the model; `Evicted` follows."""
+
+    lane: str
+    model: str
+
+
+class Claim(_Value, frozen=True):
+    """Become, or stay, the one worker that changes the copies of this model, for `ttl_s` at most;
+    `Claimed` or `ClaimRefused` follows."""
+
+    model: str
+    ttl_s: float
+
+
+class Unclaim(_Value, frozen=True):
+    """Let others change the copies of this model."""
+
     model: str
 
 
@@ -275,7 +380,12 @@ Instruction = (
     | Run
     | StartRuntime
     | KillRuntime
+    | StopRuntime
+    | AskStats
     | Load
+    | Evict
+    | Claim
+    | Unclaim
     | FailItem
     | Reply
     | Fail

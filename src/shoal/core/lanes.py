@@ -35,6 +35,7 @@ class Runtime(msgspec.Struct):
 
     Attributes:
         died_at: since when nothing is computed; None again from the first batch on.
+        rss_bytes: resident set of the process when it was last asked.
         repaid_at: until then, those that waited for its restart go before those suspected of it.
     """
 
@@ -44,6 +45,7 @@ class Runtime(msgspec.Struct):
     restart_at: float | None = None
     died_at: float | None = None
     repaid_at: float = 0.0
+    rss_bytes: int = 0
 
     def died(self, now: float, *, computing: bool) -> None:
         """Decide when to start it again: at once, or later the more often it died young.
@@ -77,6 +79,7 @@ class Lane:
         self.id = id_
         self.runtimes: dict[str, Runtime] = {}
         self.resident: set[str] = set()
+        self.leaving: set[str] = set()  # resident, but nothing more is pulled for it here
         self.loading: str | None = None
         self.to_load: deque[str] = deque()
         self.batches: deque[Batch] = deque()
@@ -87,6 +90,10 @@ class Lane:
     def wants(self, model: str) -> bool:
         """Whether the model is resident here or on its way."""
         return model in self.resident or model == self.loading or model in self.to_load
+
+    def serves(self, model: str) -> bool:
+        """Whether units are pulled for this model here."""
+        return model in self.resident and model not in self.leaving
 
     def computing(self, kind: str) -> bool:
         """Whether a runtime of this kind has a batch."""

@@ -15,13 +15,22 @@ UNIT_SHARE = 0.1
 
 
 class ModelSpec(msgspec.Struct, frozen=True):
-    """What the card and its profile say, as far as scheduling is concerned."""
+    """What the card and its profile say, as far as scheduling is concerned.
+
+    Attributes:
+        bytes_estimate: what one copy will hold, until it is measured; 0: nobody knows.
+        load_s_estimate: what loading takes, until it is measured.
+        min_replicas: copies that the pool keeps even without demand.
+    """
 
     name: str
     kind: str
     max_tokens: int
     budget: Budget
     cost_seed: tuple[float, float, float, float]
+    bytes_estimate: int = 0
+    load_s_estimate: float = 1.0
+    min_replicas: int = 0
 
 
 class ModelState:

@@ -71,7 +71,7 @@ class Pulls:
         idle = {lane.id for lane in lanes if not lane.batches}
         out: list[Instruction] = []
         for model in sorted(models, key=lambda m: m.pulled_at):
-            hosts = [lane for lane in lanes if model.spec.name in lane.resident]
+            hosts = [lane for lane in lanes if lane.serves(model.spec.name)]
             free = sum(lane.id in taking for lane in hosts)
             if not free:
                 out += self.withdraw(model)

@@ -103,6 +103,23 @@ class Residency:
         lane.resident.add(model.spec.name)
         model.state, model.reason, model.load_crashes = "resident", None, 0
 
+    def evicted(self, lane: Lane, model: ModelState) -> None:
+        """The runtime let go of it; it may be loaded again."""
+        lane.resident.discard(model.spec.name)
+        lane.leaving.discard(model.spec.name)
+        if not any(lane.wants(model.spec.name) for lane in self._lanes.values()):
+            model.state = "absent"
+
+    def runtime_stopped(self, lane: Lane, kind: str, now: float) -> None:
+        """It ended as it was told to: start it anew and load what it held."""
+        runtime = lane.runtimes[kind]
+        runtime.state, runtime.restart_at = "down", now
+        for name in [name for name in lane.resident if self._models[name].spec.kind == kind]:
+            lane.resident.discard(name)
+            lane.leaving.discard(name)
+            lane.to_load.append(name)
+            self._refresh(self._models[name])
+
     def load_failed(self, lane: Lane, model: ModelState, reason: str, now: float) -> None:
         """Terminal for now: say why, and do not storm."""
         if lane.loading == model.spec.name:

@@ -6,7 +6,7 @@ when to send `Ticked`. Pure: no clock, no I/O, no queue, no device, no contents.
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Literal, assert_never
 
 import msgspec
 
@@ -25,6 +25,9 @@ class WorkerConfig(msgspec.Struct, frozen=True):
     """What a worker is told at start.
 
     Attributes:
+        worker: its name; others of the pool have other ones.
+        lane_bytes: budget of each lane for what its models hold; a lane not named has no limit.
+        eviction: by worth (GreedyDual-Size-Frequency) or, to be compared with, by recency.
         margin_s: how long before a lane is free its next batch is sent; forming and sending one
             takes about 0.5 ms.
         pull_margin_s: how long before a lane is free its next batch is pulled; a pull takes about
@@ -34,6 +37,9 @@ class WorkerConfig(msgspec.Struct, frozen=True):
     lanes: list[str]
     models: list[ModelSpec]
     pinned: list[str] = []
+    worker: str = ""
+    lane_bytes: dict[str, int] = {}
+    eviction: Literal["gdsf", "lru"] = "gdsf"
     on_demand: bool = True
     margin_s: float = 0.002
     pull_margin_s: float = 0.004
@@ -49,6 +55,8 @@ class WorkerCore:
         self.lanes = {name: Lane(name) for name in config.lanes}
         self.models = {spec.name: ModelState(spec) for spec in config.models}
         self.units = Units(self.models)
+        self.peers: dict[str, dict[str, ev.PeerModel]] = {}
+        self.claims: set[str] = set()
         self.draining = False
         self._connected = True
         self._pulls = Pulls()
@@ -113,6 +121,20 @@ class WorkerCore:
                 self._residency.loaded(self.lanes[event.lane], self.models[event.model])
             case ev.LoadFailed():
                 return self._load_failed(event, now)
+            case ev.Evicted():
+                self._residency.evicted(self.lanes[event.lane], self.models[event.model])
+            case ev.RuntimeStopped():
+                self._residency.runtime_stopped(self.lanes[event.lane], event.kind, now)
+            case ev.StatsSeen():
+                self.lanes[event.lane].runtimes[event.kind].rss_bytes = event.rss_bytes
+            case ev.PeerSeen():
+                self.peers[event.worker] = event.models
+            case ev.PeerLost():
+                self.peers.pop(event.worker, None)
+            case ev.Claimed():
+                self.claims.add(event.model)
+            case ev.ClaimRefused():
+                self.claims.discard(event.model)
             case ev.RuntimeStarted():
                 self._residency.runtime_started(self.lanes[event.lane], event.kind, now)
             case ev.RuntimeDied():

@@ -18,16 +18,30 @@ import numpy as np
 from shoal.catalog.resolve import Catalog
 from shoal.core import events as ev
 from shoal.errors import ErrorInfo, ShoalError, Unavailable
+from shoal.runtimes.base import OutOfMemory
 from shoal.runtimes.link import RuntimeProcess, RuntimeSpec
 from shoal.settings import WorkerSettings
 from shoal.telemetry import log
 from shoal.values import EncodeParams
 from shoal.wire.arrays import to_wire
-from shoal.wire.socket import Done, Failed, FromRuntime, Loaded, Run
+from shoal.wire.socket import (
+    AskStats,
+    Done,
+    Failed,
+    FromRuntime,
+    Loaded,
+    Run,
+    Stats,
+    Unload,
+    Unloaded,
+)
 from shoal.worker.models import files_of, load_of, preparer_of
 from shoal.worker.text import Preparer
 
 _log = log.get(__name__)
+
+#: A runtime that was told to end has nothing to do any more.
+STOP_GRACE_S = 5.0
 
 
 class Hears(Protocol):
@@ -37,7 +51,9 @@ class Hears(Protocol):
 
     def loaded(self, lane: str, loaded: Loaded) -> None: ...
 
-    def load_failed(self, lane: str, model: str, reason: str) -> None: ...
+    def load_failed(
+        self, lane: str, model: str, reason: str, *, out_of_memory: bool = False
+    ) -> None: ...
 
     def batch_done(self, lane: str, done: Done) -> None: ...
 
@@ -101,6 +117,29 @@ class Lanes:
         self._kinds[lane, model] = kind
         self._spawn(self._load(lane, model, self._processes[lane, kind]))
 
+    def evict(self, lane: str, model: str) -> None:
+        """Let go of a model; `Evicted` follows, or `RuntimeDied` if its process ends first."""
+        process = self._processes.get((lane, self._kinds[lane, model]))
+        if process is not None:
+            process.send(Unload(model))
+
+    def ask_stats(self, lane: str, kind: str) -> None:
+        """Ask a runtime process what it holds; `StatsSeen` follows."""
+        process = self._processes.get((lane, kind))
+        if process is not None:
+            process.send(AskStats())
+
+    def stop_runtime(self, lane: str, kind: str) -> None:
+        """End a runtime process gracefully; `RuntimeStopped` follows."""
+        process = self._processes.pop((lane, kind), None)
+        if process is not None:
+            self._spawn(self._stop(lane, kind, process))
+
+    async def _stop(self, lane: str, kind: str, process: RuntimeProcess) -> None:
+        await process.stop(STOP_GRACE_S)
+        _log.event("runtime_stopped", lane=lane, kind=kind, pid=process.pid)
+        self._hears.emit(ev.RuntimeStopped(lane, kind))
+
     def run(self, lane: str, run: Run) -> None:
         """Send a batch; a process that died meanwhile has its `RuntimeDied` on the way."""
         process = self._processes.get((lane, self._kinds[lane, run.model]))
@@ -153,7 +192,7 @@ class Lanes:
         spec = self.specs[lane]
         process = RuntimeProcess(
             RuntimeSpec(kind, spec.device, spec.threads),
-            lambda message: self._heard(lane, message),
+            lambda message: self._heard(lane, kind, message),
             lambda code, tail: self._exited(lane, kind, code, tail),
         )
         try:
@@ -192,7 +231,7 @@ class Lanes:
             return
         process.send(load_of(card, folder, profile))
 
-    def _heard(self, lane: str, message: FromRuntime) -> None:
+    def _heard(self, lane: str, kind: str, message: FromRuntime) -> None:
         match message:
             case Done():
                 self._computed_at[lane] = time.monotonic()
@@ -209,7 +248,12 @@ class Lanes:
                 else:
                     self._hears.batch_failed(lane, batch, error)
             case Failed(model=str(model)):
-                self._hears.load_failed(lane, model, message.message)
+                full = message.code == OutOfMemory.code
+                self._hears.load_failed(lane, model, message.message, out_of_memory=full)
+            case Unloaded():
+                self._hears.emit(ev.Evicted(lane, message.model))
+            case Stats():
+                self._hears.emit(ev.StatsSeen(lane, kind, message.rss_bytes, message.models))
             case Failed():
                 _log.event("runtime_complained", level="warning", lane=lane, error=message.message)
             case _:

@@ -148,10 +148,12 @@ class Loop:
         self._watch.loaded(lane, loaded)
         self.emit(ev.Loaded(lane, loaded.model, loaded.bytes, loaded.seconds))
 
-    def load_failed(self, lane: str, model: str, reason: str) -> None:
+    def load_failed(
+        self, lane: str, model: str, reason: str, *, out_of_memory: bool = False
+    ) -> None:
         """A model's files cannot be had, or a runtime cannot load them."""
         self._watch.load_failed(lane, model, reason)
-        self.emit(ev.LoadFailed(lane, model, reason))
+        self.emit(ev.LoadFailed(lane, model, reason, out_of_memory))
 
     def batch_done(self, lane: str, done: Done) -> None:
         """A runtime answered a batch."""
@@ -206,8 +208,18 @@ class Loop:
                 self._lanes.start_runtime(lane, kind)
             case ev.KillRuntime(lane, kind):
                 self._lanes.kill_runtime(lane, kind)
+            case ev.StopRuntime(lane, kind):
+                self._lanes.stop_runtime(lane, kind)
+            case ev.AskStats(lane, kind):
+                self._lanes.ask_stats(lane, kind)
             case ev.Load(lane, model):
                 self._lanes.load(lane, model)
+            case ev.Evict(lane, model):
+                self._lanes.evict(lane, model)
+            case ev.Claim(model):
+                self.emit(ev.ClaimRefused(model))  # nobody can be asked
+            case ev.Unclaim():
+                pass
             case _:
                 assert_never(instruction)
 

@@ -115,6 +115,7 @@ class Worker:
             lanes=[spec.id for spec in specs],
             models=[spec_of(card, card.profile(*specs[0].kinds)) for card in catalog.cards()],
             pinned=[catalog.card(name).name for name in settings.models],
+            worker=self.id,
             on_demand=settings.on_demand,
             cooldown_s=settings.load_cooldown_s,
         )
@@ -181,7 +182,8 @@ class Worker:
     def _gateway_pulsed(self, data: bytes, reply: str, status: str | None, subject: str) -> None:
         message = _decoded(data)
         if isinstance(message, GatewayPulse) and message.pool == self._settings.pool:
-            self._loop.emit(ev.DemandSeen(message.gateway, message.outstanding_s))
+            demand = ev.DemandSeen(message.gateway, message.outstanding_s, message.bulk_s)
+            self._loop.emit(demand)
 
     async def drain(self) -> None:
         """Give back what has not started, answer the rest."""
