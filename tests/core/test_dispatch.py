@@ -162,7 +162,7 @@ def test_a_unit_of_many_bad_items_is_given_up_as_a_whole() -> None:
         out = world.die()
         deaths += 1
         again = world.restart()
-    assert [type(i) for i in out] == [ev.Fail, ev.StartRuntime]
+    assert [type(i) for i in out] == [ev.SetAside, ev.Fail, ev.StartRuntime]
     assert deaths == MAX_STRIKES + MAX_DEAD_ITEMS
 
 

@@ -206,9 +206,18 @@ class Connection:
             Unavailable: disconnected, a jam, JetStream away, or no answer in time.
             PayloadTooLarge: over the broker's message limit.
         """
-        headers = (
-            f"NATS/1.0\r\nNats-TTL: {max(1, math.ceil(ttl_s))}\r\nNats-Msg-Id: {message_id}\r\n\r\n"
-        ).encode()
+        ttl = f"Nats-TTL: {max(1, math.ceil(ttl_s))}\r\n"
+        return self._store(subject, data, f"{ttl}Nats-Msg-Id: {message_id}\r\n")
+
+    def store(self, subject: str, data: bytes, message_id: str) -> asyncio.Future[int]:
+        """Put a message on the stream of `subject`, to stay there for as long as that keeps it.
+
+        The future is its sequence; it fails, and this raises, as `publish_unit`.
+        """
+        return self._store(subject, data, f"Nats-Msg-Id: {message_id}\r\n")
+
+    def _store(self, subject: str, data: bytes, fields: str) -> asyncio.Future[int]:
+        headers = f"NATS/1.0\r\n{fields}\r\n".encode()
         self._check_size(len(headers) + len(data))
         return self._replies.request(subject, data, _sequence, headers)
 

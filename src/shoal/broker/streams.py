@@ -1,6 +1,6 @@
 """The streams and consumers Shoal needs: how they are set, and making the broker agree.
 
-One stream per class, one durable pull consumer per (pool, model). Raw ``$JS.API`` requests: nats-py's
+One stream per class and one for dead letters, one durable pull consumer per (pool, model). Raw ``$JS.API`` requests: nats-py's
 structs lack several of the fields. Every function here may be called again at any time.
 """
 
@@ -22,6 +22,9 @@ _SECOND_NS = 1_000_000_000
 _MAX_UNITS_PER_MODEL = 200_000
 _MAX_UNITS = 2_000_000
 _MAX_BYTES: dict[TrafficClass, int] = {"work": 1 << 30, "bulk": 4 << 30}
+# Dead letters are kept for two weeks, a holiday; at 100 kB each these are thousands.
+_DEAD_AGE_S = 14 * 24 * 3600
+_DEAD_MAX_BYTES = 256 << 20
 #: What the broker must be allowed to store, with as much again for key-value buckets.
 STORE_BYTES = 2 * sum(_MAX_BYTES.values())
 
@@ -62,6 +65,22 @@ def _stream_config(klass: TrafficClass, replicas: int) -> dict[str, Any]:
     }
 
 
+def _dead_config(replicas: int) -> dict[str, Any]:
+    """The newest dead letters stay: those in the way of a flood are the oldest."""
+    return {
+        "name": subjects.DEAD_STREAM,
+        "description": "Shoal: units that were given up",
+        "subjects": [f"{subjects.DEAD_LETTERS}.>"],
+        "retention": "limits",
+        "storage": "file",
+        "discard": "old",
+        "max_age": _DEAD_AGE_S * _SECOND_NS,
+        "max_bytes": _DEAD_MAX_BYTES,
+        "duplicate_window": _DUPLICATES_S * _SECOND_NS,
+        "num_replicas": replicas,
+    }
+
+
 async def ensure_streams(connection: Connection, replicas: int = 1) -> None:
     """Create the streams, or change the settings of those that are there.
 
@@ -69,8 +88,8 @@ async def ensure_streams(connection: Connection, replicas: int = 1) -> None:
         BrokerError: the broker refuses, with its reason, or is too old.
         Unavailable: JetStream does not answer, or not yet.
     """
-    for klass in subjects.CLASSES:
-        wanted = _stream_config(klass, replicas)
+    configs = [_stream_config(klass, replicas) for klass in subjects.CLASSES]
+    for wanted in [*configs, _dead_config(replicas)]:
         refused = _differences(wanted, await _ensure_stream(connection, wanted))
         if refused:
             # A server ignores what it does not know: units would never expire, say.

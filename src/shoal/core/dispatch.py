@@ -126,9 +126,11 @@ class Dispatch:
         message = f"computing this took its runtime down {held.strikes} times ({reason})"
         error = DeadLettered(message).info
         if len(items) > 1 or held.strikes >= MAX_STRIKES + MAX_DEAD_ITEMS:
-            return self._units.fail(unit, error, now)
+            aside = ev.SetAside(unit, [], held.strikes, error)
+            return [aside, *self._units.fail(unit, error, now)]
         (item,) = items
-        return [ev.FailItem(unit, item.index, error), *self._units.done(item, now)]
+        aside = ev.SetAside(unit, [item.index], held.strikes, error)
+        return [aside, ev.FailItem(unit, item.index, error), *self._units.done(item, now)]
 
     def _retry_alone(self, model: ModelState, items: list[Item]) -> None:
         """Units with a strike run alone; the others together again."""

@@ -353,6 +353,18 @@ class Fail(_Value, frozen=True):
     error: ErrorInfo
 
 
+class SetAside(_Value, frozen=True):
+    """Keep the unit as a dead letter, before its answer goes out.
+
+    `items`: positions of those at fault; none: all of them.
+    """
+
+    unit: str
+    items: list[int]
+    strikes: int
+    error: ErrorInfo
+
+
 class Return(_Value, frozen=True):
     """Give the unit back to the queue for another worker, and forget it."""
 
@@ -389,6 +401,7 @@ Instruction = (
     | FailItem
     | Reply
     | Fail
+    | SetAside
     | Return
     | Terminate
     | Forget

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections import deque
+from functools import partial
 from typing import assert_never
 
 from shoal.broker.base import Delivery, PullEnd
@@ -24,6 +25,7 @@ from shoal.wire.queue import Unit, decode_queue
 from shoal.wire.socket import Done, Loaded
 from shoal.worker.batches import Batches
 from shoal.worker.lanes import Lanes
+from shoal.worker.letters import Letters
 from shoal.worker.preparing import Outcome, Preparing
 from shoal.worker.queue import WorkerQueue
 from shoal.worker.replies import Replies
@@ -52,14 +54,20 @@ class Loop:
         self._timer_at = float("inf")
         self._queue: WorkerQueue
         self._replies: Replies
+        self._letters: Letters
         self._lanes: Lanes
         self._preparing: Preparing
 
     def attach(
-        self, queue: WorkerQueue, replies: Replies, lanes: Lanes, preparing: Preparing
+        self,
+        queue: WorkerQueue,
+        replies: Replies,
+        letters: Letters,
+        lanes: Lanes,
+        preparing: Preparing,
     ) -> None:
         """Connect the parts that report back here; nothing may be emitted before."""
-        self._queue, self._replies = queue, replies
+        self._queue, self._replies, self._letters = queue, replies, letters
         self._lanes, self._preparing = lanes, preparing
 
     # --- events in --------------------------------------------------------------------------------
@@ -102,7 +110,8 @@ class Loop:
                 raise ProtocolError(f"a {type(unit).__name__} stands on the work queue")
         except ProtocolError as error:
             _log.event("unit_unreadable", level="error", error=str(error))
-            self._queue.term(delivery.ack, "unreadable")
+            taken_off = partial(self._queue.term, delivery.ack, "unreadable")
+            self._letters.keep_unreadable(delivery, error, taken_off)
             return
         if unit.model not in self.core.models:
             self._queue.nak(delivery.ack, 1.0)
@@ -196,6 +205,8 @@ class Loop:
             case ev.Fail(unit, error):
                 self._watch.unit_failed(self.units[unit], error)
                 self._replies.send_error(self.units[unit], error)
+            case ev.SetAside(unit):
+                self._letters.keep(self.units[unit], instruction)
             case ev.Return(unit, delay_s):
                 stash = self._forget(unit)
                 self._watch.dropped(stash, "returned")

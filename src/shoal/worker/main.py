@@ -35,6 +35,7 @@ from shoal.wire.queue import Cancel, GatewayPulse, WorkerPulse, decode_queue
 from shoal.worker.devices import lanes_of
 from shoal.worker.health import HealthServer
 from shoal.worker.lanes import Lanes
+from shoal.worker.letters import Letters
 from shoal.worker.loop import Loop
 from shoal.worker.models import spec_of
 from shoal.worker.preparing import Preparing
@@ -129,6 +130,7 @@ class Worker:
         self._preparing: Preparing | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._queue: WorkerQueue | None = None
+        self._letters: Letters | None = None
 
     async def _before_load(self, model: str) -> None:
         assert self._queue is not None
@@ -151,7 +153,8 @@ class Worker:
         self._queue = WorkerQueue(connection, puller, keepalive, settings)
         self._preparing = Preparing(loop.prepared)
         replies = Replies(connection, self.id, loop.emit)
-        loop.attach(self._queue, replies, self._lanes, self._preparing)
+        self._letters = Letters(connection, self.id, settings.pool, replies, self.metrics)
+        loop.attach(self._queue, replies, self._letters, self._lanes, self._preparing)
         connection.subscribe(subjects.CANCELS, self._cancelled)
         connection.subscribe(f"{subjects.GATEWAY_PULSES}.*", self._gateway_pulsed)
         identity = WorkerPulse(
@@ -205,6 +208,8 @@ class Worker:
         await self._lanes.stop(grace_s)
         if self._tasks:
             await self._health.stop()
+        if self._letters is not None:
+            await self._letters.close()
         if self._queue is not None:
             await self._queue.close()
         with contextlib.suppress(asyncio.CancelledError):

@@ -10,6 +10,8 @@ import contextlib
 from collections.abc import Callable
 from itertools import count
 
+import msgspec
+
 from shoal.broker.base import Bus
 from shoal.core import events as ev
 from shoal.errors import ErrorInfo, Unavailable
@@ -20,6 +22,11 @@ from shoal.worker.stash import Stash
 #: Left of the broker's message limit for subjects, headers and the part's own fields.
 _ROOM_BYTES = 4096
 _NO_RESPONDERS = "503"
+
+
+class _Withheld(msgspec.Struct):
+    times: int = 0
+    asked: bool = False
 
 
 class Replies:
@@ -33,11 +40,31 @@ class Replies:
         self._numbers = count(1)
         self._units: dict[str, str] = {}  # number -> unit
         self._sent: dict[str, str] = {}  # unit -> number
+        self._withheld: dict[str, _Withheld] = {}
         bus.subscribe(f"{self._inbox}.*", self._heard)
 
     def send(self, stash: Stash) -> None:
         """Send the unit's answer; while disconnected nothing happens, the core sends it again."""
+        withheld = self._withheld.get(stash.unit.id)
+        if withheld is not None:
+            withheld.asked = True
+            return
         self._publish(stash, stash.answer(self._worker))
+
+    def withhold(self, unit: str) -> None:
+        """Send no answer of this unit until `release` was called as often."""
+        self._withheld.setdefault(unit, _Withheld()).times += 1
+
+    def release(self, stash: Stash) -> None:
+        """Send what was withheld, if nothing else keeps it back and the unit is still here."""
+        withheld = self._withheld.get(stash.unit.id)
+        if withheld is None:
+            return
+        withheld.times -= 1
+        if withheld.times == 0:
+            del self._withheld[stash.unit.id]
+            if withheld.asked:
+                self.send(stash)
 
     def send_error(self, stash: Stash, error: ErrorInfo) -> None:
         """Answer the unit with an error as a whole."""
@@ -45,6 +72,7 @@ class Replies:
         self.send(stash)
 
     def forget(self, stash: Stash) -> None:
+        self._withheld.pop(stash.unit.id, None)
         number = self._sent.pop(stash.unit.id, None)
         if number is not None:
             self._units.pop(number, None)
