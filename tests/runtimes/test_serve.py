@@ -110,11 +110,34 @@ def test_sigterm_says_bye_after_the_call_in_progress(worker: RawWorker) -> None:
     assert worker.end()[0] == 0
 
 
+def test_sigterm_while_an_unload_waits_for_a_batch(worker: RawWorker) -> None:
+    options = {"inputs": "text", "slow": "slow", "slow_s": 0.3}
+    worker.socket.sendall(frame_of(m.Load("m", "", "fake", {"dense": {}}, options=options)))
+    assert isinstance(worker.read(), m.Loaded)
+    run = m.Run(1, "m", ["dense"], texts=["slow"])
+    worker.socket.sendall(frame_of(run) + frame_of(m.Unload("m")) + frame_of(m.AskStats()))
+    assert isinstance(worker.read(), m.Stats)
+    worker.runtime.send_signal(signal.SIGTERM)
+    answers = list(iter(worker.read, None))
+    assert answers[-1] == m.Bye("terminated")
+    assert all(isinstance(answer, m.Done | m.Unloaded) for answer in answers[:-1])
+    assert worker.end()[0] == 0
+
+
+def test_a_load_beyond_the_device_is_out_of_memory(worker: RawWorker) -> None:
+    load = m.Load("m", "", "fake", {}, options={"bytes": 2, "device_bytes": 1})
+    worker.socket.sendall(frame_of(load))
+    failed = worker.read()
+    assert isinstance(failed, m.Failed)
+    assert (failed.code, failed.model, failed.batch) == ("out_of_memory", "m", None)
+
+
 def test_an_unforeseen_error_is_answered_and_survived(worker: RawWorker) -> None:
     options = {"inputs": "text"}
     load = m.Load("m", "", "fake", {"dense": {"dim": "wide"}}, options=options)
-    worker.socket.sendall(frame_of(load) + frame_of(m.Run(5, "m", ["dense"], texts=["x"])))
+    worker.socket.sendall(frame_of(load))
     assert isinstance(worker.read(), m.Loaded)
+    worker.socket.sendall(frame_of(m.Run(5, "m", ["dense"], texts=["x"])))
     failed = worker.read()
     assert isinstance(failed, m.Failed)
     assert (failed.code, failed.batch) == ("internal", 5)
@@ -125,8 +148,9 @@ def test_an_unforeseen_error_is_answered_and_survived(worker: RawWorker) -> None
 
 def test_memory_that_python_lacks_is_out_of_memory(worker: RawWorker) -> None:
     load = m.Load("m", "", "fake", {"dense": {"dim": 2**44}}, options={"inputs": "text"})
-    worker.socket.sendall(frame_of(load) + frame_of(m.Run(5, "m", ["dense"], texts=["x"])))
+    worker.socket.sendall(frame_of(load))
     assert isinstance(worker.read(), m.Loaded)
+    worker.socket.sendall(frame_of(m.Run(5, "m", ["dense"], texts=["x"])))
     failed = worker.read()
     assert isinstance(failed, m.Failed)
     assert (failed.code, failed.batch) == ("out_of_memory", 5)

@@ -1,6 +1,8 @@
-"""The contract of a runtime: what `serve` calls, one call at a time, from one thread.
+"""The contract of a runtime: what `server` calls, and from which threads.
 
-A runtime knows one device, its models and its batches; it never hears of the queue, of tenants
+`run` and the adapters are called one at a time from the main thread, `load` and `unload` one at a
+time from another beside them: a model that loads must not keep the others from running. No model
+is unloaded before its own batches are done. A runtime knows one device, its models and its batches; it never hears of the queue, of tenants
 or of deadlines.
 """
 
@@ -13,7 +15,8 @@ from shoal.wire.socket import AddAdapter, Done, Hello, Load, Loaded, RemoveAdapt
 
 
 class OutOfMemory(ShoalError):
-    """The device has not the memory for this batch; the worker tries a smaller one."""
+    """The device has not the memory for this batch or this model; the worker makes it smaller, or
+    makes room."""
 
     code = "out_of_memory"
 
@@ -32,7 +35,10 @@ class Runtime(Protocol):
         """Kind, version, device and capabilities; called once, before anything else."""
 
     def load(self, load: Load) -> Loaded:
-        """Make a model resident. Raises `ModelLoadFailed` with the reason."""
+        """Make a model resident; what is resident under its name is replaced.
+
+        Raises `ModelLoadFailed` with the reason, `OutOfMemory` where it did not fit.
+        """
 
     def unload(self, model: str) -> None:
         """Give the model's memory back. Raises `UnknownModel` if it is not resident."""
@@ -49,5 +55,5 @@ class Runtime(Protocol):
     def stats(self) -> Stats:
         """Bytes held per model, resident set, batches run.
 
-        The one method that may be called from another thread while another call runs.
+        May be called from any thread while other calls run.
         """

@@ -1,8 +1,9 @@
-"""One connection to a worker: a thread that reads ahead, and one call at a time.
+"""One connection to a worker: batches one at a time, loads one at a time, beside each other.
 
-A reader thread receives and decodes, so that the next batch is ready when the device gets free;
-the main thread executes in order and answers. What is computed is the runtime's business, and
-which batch comes when is the worker's.
+A reader thread receives and decodes, so that the next batch is ready when the device gets free.
+The main thread runs batches in the order they came, a loader thread loads and unloads models in
+the order that came, so that no batch waits for a load. What is computed is the runtime's business,
+and which batch comes when is the worker's.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import socket
 import sys
 import threading
 import traceback
+from collections import Counter
 from queue import SimpleQueue
 from typing import assert_never
 
@@ -42,9 +44,12 @@ class Server:
         self._connection = connection
         self._runtime = runtime
         self._todo: SimpleQueue[ToRuntime] = SimpleQueue()
+        self._to_load: SimpleQueue[Load | Unload | None] = SimpleQueue()
         # Batches received and not started. Removing one is atomic: who succeeds owns the batch,
         # the main thread to run it or the reader to cancel it.
         self._waiting: set[int] = set()
+        self._unanswered: Counter[str] = Counter()  # model -> its batches received and not answered
+        self._answered = threading.Condition()  # guards `_unanswered`, tells that it fell
         self._sending = threading.Lock()  # the reader answers some messages by itself
         self._ended = False
         self._farewell: str | None = None  # what to tell the worker at the end
@@ -61,7 +66,11 @@ class Server:
         try:
             self._send(frame_of(self._runtime.hello()))
             threading.Thread(target=self._read, name="reader", daemon=True).start()
+            loader = threading.Thread(target=self._load, name="loader", daemon=True)
+            loader.start()
             self._work()
+            self._end_loading()
+            loader.join()
             if self._farewell is not None:
                 self._send(frame_of(Bye(self._farewell)))
         except OSError as error:
@@ -75,6 +84,14 @@ class Server:
             if self._ended:
                 return
             self._answer(message)
+            if isinstance(message, Run):
+                self._passed(message)
+
+    def _passed(self, batch: Run) -> None:
+        """It was answered, or cancelled before: it holds nothing of its model any more."""
+        with self._answered:
+            self._unanswered[batch.model] -= 1
+            self._answered.notify_all()
 
     def _answer(self, message: ToRuntime) -> None:
         """Send the reply, if there is one; errors become `Failed` and the process lives."""
@@ -120,6 +137,31 @@ class Server:
         with self._sending:
             self._connection.sendall(frame)
 
+    # --- the loader thread ---------------------------------------------------------------
+
+    def _load(self) -> None:
+        """Load and unload until the end."""
+        try:
+            while (message := self._to_load.get()) is not None:
+                if isinstance(message, Unload):
+                    self._wait_for_batches(message.model)
+                if self._ended:
+                    return
+                self._answer(message)
+        except OSError as error:
+            _gone(error)
+            self._finish()
+
+    def _wait_for_batches(self, model: str) -> None:
+        with self._answered:
+            self._answered.wait_for(lambda: self._ended or self._unanswered[model] <= 0)
+
+    def _end_loading(self) -> None:
+        """Wake the loader thread, whatever it waits for; `_ended` is set."""
+        self._to_load.put(None)
+        with self._answered:
+            self._answered.notify_all()
+
     # --- the reader thread ---------------------------------------------------------------
 
     def _read(self) -> None:
@@ -146,10 +188,17 @@ class Server:
                 self._cancel(message.batch)
             case Bye():
                 self._finish()
-            case _:
-                if isinstance(message, Run):
-                    self._waiting.add(message.batch)
+            case Load() | Unload():
+                self._to_load.put(message)
+            case Run():
+                with self._answered:
+                    self._unanswered[message.model] += 1
+                self._waiting.add(message.batch)
                 self._todo.put(message)
+            case AddAdapter() | RemoveAdapter():
+                self._todo.put(message)
+            case _:
+                assert_never(message)
 
     def _cancel(self, batch: int) -> None:
         """Drop a batch that has not started; a started one answers as usual."""
@@ -160,7 +209,7 @@ class Server:
         self._send(frame_of(Failed("cancelled", "cancelled before it started", batch)))
 
     def _finish(self, farewell: str | None = None) -> None:
-        """End after the call in progress. Safe in a signal handler: it takes no lock."""
+        """End after the calls in progress. Safe in a signal handler: it takes no lock."""
         if not self._ended:
             self._farewell, self._ended = farewell, True
         self._todo.put(Bye())  # wakes the main thread

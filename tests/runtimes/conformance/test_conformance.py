@@ -32,34 +32,44 @@ MANY = 40
 
 @dataclass(frozen=True)
 class Kind:
-    """A runtime and a model of its: `load` is complete but for the model's name."""
+    """A runtime and models of its: loads are complete but for the model's name.
+
+    `slow_load` takes far longer to load than a batch of `load` to run.
+    """
 
     name: str
     load: m.Load
+    slow_load: m.Load
 
 
-def fake(_: Path) -> m.Load:
+def fake(_: Path) -> tuple[m.Load, m.Load]:
     options = {"fail": BAD_TOKEN, "token_s": 1e-6}  # 6.4 ms for a `heavy` batch
-    return m.Load("", "", "fake", {"dense": {"dim": DIM}}, options=options)
+    load = m.Load("", "", "fake", {"dense": {"dim": DIM}}, options=options)
+    return load, msgspec.structs.replace(load, options=options | {"load_s": 0.2})
 
 
-def torch(folder: Path) -> m.Load:
+def torch(folder: Path) -> tuple[m.Load, m.Load]:
     """A BERT of two layers with random weights; its vocabulary ends below `BAD_TOKEN`."""
+    return bert(folder / "small", 2, 16), bert(folder / "large", 24, 100_000)
+
+
+def bert(folder: Path, layers: int, inner: int) -> m.Load:
     from safetensors.numpy import save_file
 
+    folder.mkdir()
     config = {
         "model_type": "bert", "architectures": ["BertModel"], "vocab_size": 200,
-        "hidden_size": DIM, "num_hidden_layers": 2, "num_attention_heads": 2,
-        "intermediate_size": 16, "max_position_embeddings": 128, "type_vocab_size": 2,
+        "hidden_size": DIM, "num_hidden_layers": layers, "num_attention_heads": 2,
+        "intermediate_size": inner, "max_position_embeddings": 128, "type_vocab_size": 2,
         "layer_norm_eps": 1e-12, "hidden_act": "gelu",
     }  # fmt: skip
     (folder / "config.json").write_bytes(msgspec.json.encode(config))
-    save_file(random_bert(), folder / "model.safetensors")
+    save_file(random_bert(layers, inner), folder / "model.safetensors")
     head = {"dim": DIM, "pooling": "mean"}
     return m.Load("", str(folder), "bert", {"dense": head}, max_tokens=128)
 
 
-def random_bert() -> dict[str, NDArray[np.float32]]:
+def random_bert(layers: int, inner: int) -> dict[str, NDArray[np.float32]]:
     random = np.random.default_rng(7)
     shapes: dict[str, tuple[int, ...]] = {
         "embeddings.word_embeddings.weight": (200, DIM),
@@ -67,12 +77,12 @@ def random_bert() -> dict[str, NDArray[np.float32]]:
         "embeddings.token_type_embeddings.weight": (2, DIM),
         "embeddings.LayerNorm": (DIM,),
     }
-    for layer in ("encoder.layer.0", "encoder.layer.1"):
+    for layer in (f"encoder.layer.{number}" for number in range(layers)):
         for part in ("self.query", "self.key", "self.value", "output.dense"):
             shapes[f"{layer}.attention.{part}"] = (DIM, DIM)
         shapes[f"{layer}.attention.output.LayerNorm"] = (DIM,)
-        shapes[f"{layer}.intermediate.dense"] = (16, DIM)
-        shapes[f"{layer}.output.dense"] = (DIM, 16)
+        shapes[f"{layer}.intermediate.dense"] = (inner, DIM)
+        shapes[f"{layer}.output.dense"] = (DIM, inner)
         shapes[f"{layer}.output.LayerNorm"] = (DIM,)
     tensors = {}
     for name, shape in shapes.items():
@@ -84,7 +94,7 @@ def random_bert() -> dict[str, NDArray[np.float32]]:
     return tensors
 
 
-KINDS: dict[str, Callable[[Path], m.Load]] = {"fake": fake, "torch": torch}
+KINDS: dict[str, Callable[[Path], tuple[m.Load, m.Load]]] = {"fake": fake, "torch": torch}
 
 
 @dataclass
@@ -122,7 +132,7 @@ class Session:
 @pytest.fixture(scope="module", params=sorted(KINDS))
 def kind(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Kind:
     name = request.param
-    return Kind(name, KINDS[name](tmp_path_factory.mktemp(name)))
+    return Kind(name, *KINDS[name](tmp_path_factory.mktemp(name)))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -193,6 +203,37 @@ async def test_load_reports_bytes_and_unload_gives_them_back(kind: Kind, shared:
     assert (await shared.ask(m.AskStats(), m.Stats)).models["second"] == loaded.bytes
     assert await shared.ask(m.Unload("second"), m.Unloaded) == m.Unloaded("second")
     assert "second" not in (await shared.ask(m.AskStats(), m.Stats)).models
+
+
+async def test_batches_run_while_another_model_loads(kind: Kind, shared: Session) -> None:
+    shared.process.send(msgspec.structs.replace(kind.slow_load, model="slow"))
+    answers: list[codec.Message] = []
+    while not answers or isinstance(answers[-1], m.Done):
+        answers.append(await shared.ask(run(len(answers), [[1, 2]]), codec.Message))
+    assert isinstance(answers[-1], m.Loaded)
+    assert len(answers) > 3
+    await shared.hear(m.Done)  # the batch that was sent last
+    await shared.ask(m.Unload("slow"), m.Unloaded)
+
+
+async def test_loads_and_unloads_are_done_in_order(kind: Kind, shared: Session) -> None:
+    for message in (load(kind, "a"), load(kind, "b"), m.Unload("a"), m.Unload("b")):
+        shared.process.send(message)
+    for model in ("a", "b"):
+        assert (await shared.hear(m.Loaded)).model == model
+    for model in ("a", "b"):
+        assert (await shared.hear(m.Unloaded)).model == model
+
+
+async def test_unload_waits_for_the_models_own_batches(kind: Kind, shared: Session) -> None:
+    await shared.ask(load(kind, "second"), m.Loaded)
+    for batch in range(MANY):
+        shared.process.send(msgspec.structs.replace(heavy(batch), model="second"))
+    shared.process.send(m.CancelBatch(MANY - 1))
+    shared.process.send(m.Unload("second"))
+    answers = [await shared.hear(codec.Message) for _ in range(MANY + 1)]
+    assert sum(isinstance(answer, m.Done) for answer in answers) == MANY - 1
+    assert answers[-1] == m.Unloaded("second")
 
 
 async def test_a_load_that_fails_says_why_and_harms_nothing(kind: Kind, shared: Session) -> None:

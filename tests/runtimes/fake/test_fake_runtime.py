@@ -90,8 +90,53 @@ def test_faults_of_items() -> None:
 def test_faults_of_batches() -> None:
     with pytest.raises(OutOfMemory, match="3 items and memory for 2"):
         resident(max_items=2).run(tokens([1], [2], [3]))
+    with pytest.raises(OutOfMemory, match="3 tokens and memory for 2"):
+        resident(max_tokens=2).run(tokens([1], [2, 3]))
     with pytest.raises(InvalidRequest, match="loaded for texts"):
         resident(inputs="text").run(tokens([1]))
+
+
+def test_a_slow_batch() -> None:
+    runtime = resident(slow=13, slow_s=0.05)
+    assert runtime.run(tokens([1], [13])).seconds >= 0.05
+    assert runtime.run(tokens([1], [12])).seconds < 0.05
+
+
+def test_memory_is_really_held_and_given_back() -> None:
+    size = 64_000_000
+    runtime = FakeRuntime()
+    before = runtime.stats().rss_bytes
+    runtime.load(m.Load("m", "", "fake", {}, options={"bytes": size, "holds": True}))
+    assert runtime.stats().rss_bytes - before > 0.9 * size
+    runtime.unload("m")
+    assert runtime.stats().rss_bytes - before < 0.1 * size
+
+
+def test_a_leak_is_what_stays() -> None:
+    runtime = FakeRuntime()
+    options = {"bytes": 1_000_000, "leaks": 32_000_000, "device_bytes": 33_000_000}
+    before = runtime.stats().rss_bytes
+    runtime.load(m.Load("m", "", "fake", {}, options=options))
+    runtime.unload("m")
+    assert runtime.stats().rss_bytes - before > 30_000_000
+    assert runtime.stats().models == {}
+    runtime.load(m.Load("m", "", "fake", {}, options=options))  # just fits beside the leak
+    runtime.unload("m")
+    with pytest.raises(OutOfMemory):
+        runtime.load(m.Load("m", "", "fake", {}, options=options))
+
+
+def test_a_device_has_only_so_much() -> None:
+    runtime = FakeRuntime()
+    options = {"bytes": 40, "device_bytes": 100}
+    for name in "ab":
+        runtime.load(m.Load(name, "", "fake", {}, options=options))
+    with pytest.raises(OutOfMemory, match="'c' needs 40 bytes and the device has 20"):
+        runtime.load(m.Load("c", "", "fake", {}, options=options))
+    runtime.load(m.Load("a", "", "fake", {}, options=options))  # replaced, not held twice
+    runtime.unload("b")
+    runtime.load(m.Load("c", "", "fake", {}, options=options))
+    assert runtime.stats().models == {"a": 40, "c": 40}
 
 
 def test_faults_of_loading() -> None:

@@ -25,8 +25,13 @@ class FakeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             item·items, slept away; all zero is as fast as it can.
         table: measured (tokens, seconds) of batches, ascending; what it says comes on top.
         load_s, load_error, bytes: how long loading takes, why it fails, what it reports to hold.
-        max_items: batches of more items are out of memory.
+        holds: whether it really holds `bytes`, in memory that was written to.
+        leaks: how many of those bytes stay when it is unloaded.
+        device_bytes: what the process may hold in all; a load beyond it is out of memory.
+        max_items, max_tokens: batches of more items or tokens are out of memory.
         crash: a batch with this marker kills the process, as a segmentation fault would.
+        hang: a batch with this marker never comes back.
+        slow, slow_s: a batch with this marker takes so much longer than it should.
         nan: an item with this marker is answered with NaN.
         fail: an item with this marker fails alone.
     """
@@ -40,8 +45,15 @@ class FakeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     load_s: float = 0.0
     load_error: str | None = None
     bytes: int = 1_000_000
+    holds: bool = False
+    leaks: int = 0
+    device_bytes: int | None = None
     max_items: int | None = None
+    max_tokens: int | None = None
     crash: Marker = None
+    hang: Marker = None
+    slow: Marker = None
+    slow_s: float = 1.0
     nan: Marker = None
     fail: Marker = None
 

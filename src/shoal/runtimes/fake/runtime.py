@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 
 import numpy as np
@@ -18,6 +19,7 @@ from shoal.errors import ComputeFailed, InvalidRequest, ModelLoadFailed, Unknown
 from shoal.runtimes.base import OutOfMemory
 from shoal.runtimes.fake.hashing import Vectors, seed_of, vectors_of
 from shoal.runtimes.fake.items import Items, items_of
+from shoal.runtimes.fake.memory import Memory
 from shoal.runtimes.fake.options import FakeOptions, options_of
 from shoal.runtimes.process import rss_bytes
 from shoal.wire.arrays import to_wire
@@ -41,6 +43,7 @@ class FakeRuntime:
 
     def __init__(self, device: str = "cpu") -> None:
         self._device = device
+        self._memory = Memory()
         self._models: dict[str, tuple[Load, FakeOptions]] = {}
         self._batches = 0
 
@@ -50,15 +53,19 @@ class FakeRuntime:
     def load(self, load: Load) -> Loaded:
         start = time.perf_counter()
         options = options_of(load)
+        if load.model in self._models:
+            self.unload(load.model)
         time.sleep(options.load_s)
         if options.load_error is not None:
             raise ModelLoadFailed(options.load_error)
+        self._memory.take(load.model, options)
         self._models[load.model] = (load, options)
         return Loaded(load.model, options.bytes, time.perf_counter() - start)
 
     def unload(self, model: str) -> None:
-        self._find(model)
+        _, options = self._find(model)
         del self._models[model]
+        self._memory.give_back(model, options)
 
     def run(self, batch: Run) -> Done:
         start = time.perf_counter()
@@ -67,7 +74,8 @@ class FakeRuntime:
         _refuse(items, options)
         arrays = {head: to_wire(_vectors(items, load, options, head)) for head in batch.heads}
         failed = {i: ComputeFailed("told to fail").info for i in items.with_marker(options.fail)}
-        _sleep_until(start + options.cost_s(items.lengths))
+        late_s = options.slow_s if items.with_marker(options.slow) else 0.0
+        _sleep_until(start + options.cost_s(items.lengths) + late_s)
         self._batches += 1
         return Done(batch.batch, arrays, time.perf_counter() - start, len(items.tokens), failed)
 
@@ -92,8 +100,15 @@ def _refuse(items: Items, options: FakeOptions) -> None:
     """Fail the batch as a whole, as `options` say."""
     if items.with_marker(options.crash):
         os.kill(os.getpid(), signal.SIGKILL)
-    if options.max_items is not None and len(items.lengths) > options.max_items:
-        raise OutOfMemory(f"{len(items.lengths)} items and memory for {options.max_items}")
+    if items.with_marker(options.hang):
+        threading.Event().wait()
+    _check("items", len(items.lengths), options.max_items)
+    _check("tokens", len(items.tokens), options.max_tokens)
+
+
+def _check(what: str, count: int, at_most: int | None) -> None:
+    if at_most is not None and count > at_most:
+        raise OutOfMemory(f"{count} {what} and memory for {at_most}")
 
 
 def _vectors(items: Items, load: Load, options: FakeOptions, head: str) -> Vectors:
