@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from shoal.bench import cost as cost_bench
 from shoal.bench import overhead as overhead_bench
 from shoal.bench import peers as peers_bench
 from shoal.bench import report
@@ -62,6 +63,22 @@ def peers(
     plan = peers_bench.Plan(model, threads, rounds, size)
     result = peers_bench.measure(plan, read_rivals(rivals) if rivals else [], _tell)
     print(f"{result.machine}\n\n{peers_bench.table(result)}")
+    if json is not None:
+        report.write_json(json, result)
+
+
+@app.command()
+def cost(
+    workers: Annotated[int, typer.Option(help="Worker processes, of one lane each")] = 2,
+    gateways: Annotated[int, typer.Option(help="Gateway processes")] = 2,
+    seconds: Annotated[float, typer.Option(help="Length of a phase")] = 5.0,
+    rounds: Annotated[int, typer.Option(help="Rounds of all phases, interleaved")] = 4,
+    json: Json = None,
+) -> None:
+    """How far predicted batch seconds are off, beside repeating one and the same batch."""
+    plan = cost_bench.Plan(gateways, workers, seconds, rounds)
+    result = cost_bench.measure(plan, _tell)
+    print(f"{result.machine}\n\n{cost_bench.table(result)}")
     if json is not None:
         report.write_json(json, result)
 
