@@ -148,6 +148,12 @@ class Unavailable(ShoalError):
     retryable = True
 
 
+class PayloadMissing(Unavailable):
+    """An item is not in the payload store: not yet, or no longer."""
+
+    code = "payload_missing"
+
+
 class DeadlineExceeded(ShoalError):
     code = "deadline_exceeded"
     status = 504

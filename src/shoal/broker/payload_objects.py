@@ -1,0 +1,70 @@
+"""Payloads in an object store: S3 and what speaks like it, Google Cloud Storage, Azure.
+
+Credentials, region and endpoint come from the variables that each vendor's own tools read. The
+library is Rust's object_store with an event loop of its own: no call blocks ours.
+https://developmentseed.org/obstore/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeVar
+
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import from_url
+
+from shoal.errors import ConfigError
+from shoal.wire.codec import Buffer
+
+if TYPE_CHECKING:
+    from obstore.store import RetryConfig
+
+T = TypeVar("T")
+
+#: The caller's deadline is 30 s in all. How to connect is left to the vendor's variables: options
+#: given here would replace them.
+_RETRY: RetryConfig = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
+
+
+class ObjectPayloads:
+    """See `payloads.Backend`."""
+
+    def __init__(self, url: str) -> None:
+        """Raises `ConfigError` if the URL or the variables are not enough to open the store."""
+        try:
+            self._store = from_url(url, retry_config=_RETRY)
+        except (BaseError, ValueError) as error:
+            raise ConfigError(f"payload_url '{url}' cannot be opened: {_reason(error)}") from None
+
+    async def put(self, key: str, data: Buffer) -> None:
+        # Several parts could be left in the bucket half sent, where no listing shows them.
+        await _mapped(obstore.put_async(self._store, key, data, use_multipart=False))
+
+    async def get(self, key: str) -> Buffer:
+        found = await _mapped(obstore.get_async(self._store, key))
+        return memoryview(await _mapped(found.bytes_async()))
+
+    async def delete(self, key: str) -> None:
+        await _mapped(obstore.delete_async(self._store, key))
+
+    async def older_than(self, moment_s: float) -> list[str]:
+        pages = obstore.list(self._store).__aiter__()
+        keys: list[str] = []
+        while (page := await _mapped(anext(pages, None))) is not None:
+            keys += [o["path"] for o in page if o["last_modified"].timestamp() < moment_s]
+        return keys
+
+
+async def _mapped(call: Awaitable[T]) -> T:
+    """What `call` gives; the library's errors become `OSError`s with one line of text."""
+    try:
+        return await call
+    except BaseError as error:
+        raise OSError(_reason(error)) from None
+
+
+def _reason(error: Exception) -> str:
+    """Its first line: what follows is a dump of Rust structures."""
+    return str(error).partition("\n")[0]

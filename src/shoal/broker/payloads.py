@@ -1,0 +1,142 @@
+"""The payload store: where items too large for the queue lie while their unit is in flight.
+
+Decides which store a URL means, how long each call may take, and what a store's failures are called
+here. It must not know units, models or who calls. A payload is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Protocol, TypeVar
+from urllib.parse import unquote, urlsplit
+
+from shoal.errors import ConfigError, PayloadMissing, Unavailable, nearest
+from shoal.wire.codec import Buffer
+
+T = TypeVar("T")
+
+#: A store of another machine moves 32 MB, the largest item, in a second or two; more is a stall.
+TRANSFER_S = 30.0
+#: A sweep may list many thousand payloads, some hundred a page.
+SWEEP_S = 120.0
+#: Payloads deleted at a time.
+DELETES = 16
+
+OBJECT_SCHEMES = ("s3", "gs", "az")
+
+
+class Backend(Protocol):
+    """One kind of store. `FileNotFoundError` for what is not there, `OSError` for all else."""
+
+    async def put(self, key: str, data: Buffer) -> None:
+        """Keep `data` under `key`, whole or not at all."""
+        ...
+
+    async def get(self, key: str) -> Buffer: ...
+
+    async def delete(self, key: str) -> None: ...
+
+    async def older_than(self, moment_s: float) -> list[str]:
+        """Keys of what was last written before `moment_s` (Unix time), broken uploads included."""
+        ...
+
+
+class Payloads:
+    """The store that `url` names. It is opened by the first call: most requests need none.
+
+    Every call raises `Unavailable` if the store refuses, fails or is too slow, and `ConfigError`
+    if no store is set or it cannot be opened.
+    """
+
+    def __init__(self, url: str | None) -> None:
+        """Raises `ConfigError` for a URL of a kind that is not known."""
+        self._url = url
+        self._backend: Backend | None = None
+        if url is not None:
+            _check(url)
+
+    @property
+    def configured(self) -> bool:
+        """Whether there is a store."""
+        return self._url is not None
+
+    async def put(self, key: str, data: Buffer) -> None:
+        """Keep `data` under `key`."""
+        try:
+            await self._call("take a payload", TRANSFER_S, lambda store: store.put(key, data))
+        except PayloadMissing:
+            raise Unavailable(
+                f"the payload store {self._url} is not there: make its bucket or folder"
+            ) from None
+
+    async def get(self, key: str) -> Buffer:
+        """What is kept under `key`. Raises `PayloadMissing` if nothing is."""
+        return await self._call("give a payload", TRANSFER_S, lambda store: store.get(key))
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        """Let go of these; those that are not there are no error."""
+        for start in range(0, len(keys), DELETES):
+            await asyncio.gather(*map(self._delete, keys[start : start + DELETES]))
+
+    async def _delete(self, key: str) -> None:
+        with contextlib.suppress(PayloadMissing):
+            await self._call("delete a payload", TRANSFER_S, lambda store: store.delete(key))
+
+    async def sweep(self, age_s: float) -> int:
+        """Delete what is older than `age_s`; returns how many there were."""
+        moment_s = time.time() - age_s
+        keys = await self._call("list", SWEEP_S, lambda store: store.older_than(moment_s))
+        await self.delete(keys)
+        return len(keys)
+
+    async def _call(self, what: str, within_s: float, call: Callable[[Backend], Awaitable[T]]) -> T:
+        try:
+            async with asyncio.timeout(within_s):
+                return await call(await self._opened())
+        except FileNotFoundError:
+            raise PayloadMissing("this item is not in the payload store") from None
+        except TimeoutError:
+            why = f"no answer within {within_s:g} s"
+        except OSError as error:
+            why = error.strerror or str(error)
+        raise Unavailable(f"the payload store {self._url} does not {what}: {why}")
+
+    async def _opened(self) -> Backend:
+        if self._backend is None:
+            # Off the loop: the library of object stores takes 15 ms to import.
+            self._backend = await asyncio.to_thread(_open, self._url)
+        return self._backend
+
+
+def _check(url: str) -> None:
+    parts = urlsplit(url)
+    known = ("file", *OBJECT_SCHEMES)
+    if parts.scheme not in known:
+        raise ConfigError(
+            f"payload_url '{url}' must begin with one of {', '.join(f'{k}://' for k in known)}"
+            f"{nearest(parts.scheme, known)}"
+        )
+    if parts.scheme == "file" and (parts.netloc or not parts.path.startswith("/")):
+        raise ConfigError(f"payload_url '{url}' needs an absolute path: file:///dir")
+    if parts.scheme != "file" and not parts.netloc:
+        raise ConfigError(f"payload_url '{url}' names no bucket: {parts.scheme}://bucket/prefix")
+
+
+def _open(url: str | None) -> Backend:
+    """Blocking. Raises `ConfigError`, or `OSError` for a folder that cannot be made."""
+    if url is None:
+        raise ConfigError(
+            "payload_url is not set: name a store that all gateways and workers share, such as "
+            "file:///shared/dir or s3://bucket/prefix"
+        )
+    if url.startswith("file:"):
+        from shoal.broker.payload_files import FilePayloads
+
+        return FilePayloads(Path(unquote(urlsplit(url).path)))
+    from shoal.broker.payload_objects import ObjectPayloads
+
+    return ObjectPayloads(url)
