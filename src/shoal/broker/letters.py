@@ -23,15 +23,20 @@ _NOT_THERE = (10037, 10043, 10059)
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """A letter on the stream: `stored_s` is when it came there, by the broker's clock (Unix time)."""
+    """A letter on the stream of the pool that gave it up.
+
+    `stored_s`: when it came there, by the broker's clock (Unix time).
+    """
 
     id: int
     stored_s: float
+    pool: str
     letter: DeadLetter
 
 
 class _Message(msgspec.Struct, frozen=True):
     seq: int
+    subject: str
     time: datetime.datetime
     data: str = ""
 
@@ -90,4 +95,5 @@ async def _get(connection: Connection, id_: int, which: dict[str, str]) -> Kept 
     letter = decode_queue(base64.b64decode(message.data))
     if not isinstance(letter, DeadLetter):
         raise ProtocolError(f"message {message.seq} of {subjects.DEAD_STREAM} is no dead letter")
-    return Kept(message.seq, message.time.timestamp(), letter)
+    pool = subjects.name_of(message.subject.rpartition(".")[2])
+    return Kept(message.seq, message.time.timestamp(), pool, letter)

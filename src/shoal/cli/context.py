@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from shoal.errors import ConfigError
-from shoal.settings import ENV_PREFIX, from_environment, load
+from shoal.settings import ENV_PREFIX, CommonSettings, from_environment, load
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -137,3 +137,18 @@ def read_running() -> list[Running]:
         except (OSError, msgspec.MsgspecError):
             path.unlink(missing_ok=True)
     return [running for _, running in sorted(found, key=lambda pair: -pair[0])]
+
+
+def with_broker(settings: CommonSettings) -> CommonSettings:
+    """`settings` that name a broker: if none was given, that of the `shoal serve` of this machine.
+
+    Raises `ConfigError` if there is none.
+    """
+    if settings.broker_url:
+        return settings
+    running = read_running()
+    if not running:
+        raise ConfigError(
+            "no `shoal serve` runs on this machine; start one, or give --broker-url nats://host:4222"
+        )
+    return msgspec.structs.replace(settings, broker_url=running[0].broker_url)

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from shoal import __version__
-from shoal.cli import demo, doctor, encode, models, roles, serve, status
+from shoal.cli import dead, demo, doctor, encode, models, roles, serve, status
 from shoal.cli.processes import AWAY_EXIT, CONFIG_EXIT
 from shoal.errors import ConfigError, ShoalError, Unavailable
 
@@ -55,6 +55,7 @@ app.command(rich_help_panel=USE)(demo.demo)
 app.add_typer(models.app, name="models", rich_help_panel=USE)
 app.command(rich_help_panel=LOOK)(status.status)
 app.command(rich_help_panel=LOOK)(doctor.doctor)
+app.add_typer(dead.app, name="dead", rich_help_panel=LOOK)
 app.command(rich_help_panel=PARTS)(roles.gateway)
 app.command(rich_help_panel=PARTS)(roles.worker)
 app.command(rich_help_panel=PARTS)(roles.runtime)

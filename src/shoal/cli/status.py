@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from shoal.cli.context import Given, read_running
+from shoal.cli.context import Given, with_broker
 from shoal.cli.flags import takes
-from shoal.errors import ConfigError
 from shoal.settings import CommonSettings
 
 if TYPE_CHECKING:
@@ -44,22 +43,12 @@ async def _take(settings: CommonSettings) -> Snapshot:
     from shoal.broker.connection import Connection
     from shoal.cli.snapshot import take
 
-    url = settings.broker_url or _local_broker()
-    settings = msgspec.structs.replace(settings, broker_url=url)
+    settings = with_broker(settings)
     connection = await Connection.open(settings, "shoal-status", wait_s=CONNECT_S)
     try:
-        return await take(connection, url)
+        return await take(connection, settings.broker_url or "")
     finally:
         await connection.close()
-
-
-def _local_broker() -> str:
-    running = read_running()
-    if not running:
-        raise ConfigError(
-            "no `shoal serve` runs on this machine; start one, or give --broker-url nats://host:4222"
-        )
-    return running[0].broker_url
 
 
 def _show(snapshot: Snapshot) -> None:

@@ -1,0 +1,136 @@
+"""`shoal dead` against a real deployment whose runtime dies of one word."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from shoal.broker.letters import Kept
+from shoal.cli import replay
+from shoal.errors import InvalidRequest
+from shoal.values import EncodeParams
+from shoal.wire.codec import encode
+from shoal.wire.queue import DeadLetter, Payload, Unit
+from tests.cli import serving as module
+from tests.cli.serving import Serving, descendants, serve, until
+
+CARD = """
+name: fake
+source: {dir: .}
+family: fake
+tasks: {encode: {dim: 8}}
+max_tokens: 512
+profiles: {default: {runtime: fake, options: {inputs: text, crash: bomb}}}
+"""
+
+
+@pytest.fixture
+def serving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serving]:
+    monkeypatch.setattr(module, "CARD", CARD)
+    with serve(tmp_path) as running:
+        running.up()
+        yield running
+
+
+def dead(serving: Serving, *args: str, code: int = 0) -> str:
+    command = [sys.executable, "-m", "shoal.cli", "dead", *args]
+    done = subprocess.run(command, env=serving.env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr
+
+
+def listed(serving: Serving) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = json.loads(dead(serving, "list", "--json"))
+    return entries
+
+
+def test_a_letter_is_listed_shown_replayed_and_dropped(serving: Serving, tmp_path: Path) -> None:
+    url = serving.up()["url"]
+    body = {"items": ["good", "a bomb", "fine"]}
+    answer = httpx.post(f"{url}/v1/encode/fake", json=body, timeout=60).json()
+    assert answer["items"][1]["error"]["code"] == "dead_lettered"
+
+    [entry] = listed(serving)
+    assert (entry["model"], entry["items"], entry["strikes"]) == ("fake", [1], 3)
+    assert entry["age_s"] < 60 and entry["bytes"] > 20
+    id_ = str(entry["id"])
+    assert "a bomb" not in dead(serving, "list") + dead(serving, "show", id_)
+    shown = json.loads(dead(serving, "show", id_, "--content", "--json"))
+    assert shown["content"] == ['"a bomb"']
+
+    told = json.loads(dead(serving, "replay", id_, "--json", code=1))
+    assert (told[0]["answered"], told[0]["code"]) == (False, "dead_lettered")
+    assert [one["id"] for one in listed(serving)] == [entry["id"]]
+
+    dead(serving, "drop", id_)
+    assert listed(serving) == []
+    assert "no dead letter" in dead(serving, "show", id_, code=1)
+    assert "Dead letters: 0" in dead(serving, "list")
+
+
+def test_a_letter_whose_cause_is_mended_goes(serving: Serving, tmp_path: Path) -> None:
+    url = serving.up()["url"]
+    httpx.post(f"{url}/v1/encode/fake", json={"items": ["a bomb"]}, timeout=60)
+    assert len(listed(serving)) == 1
+
+    mended = CARD.replace(", crash: bomb", "")
+    (tmp_path / "fake.yaml").write_text(mended)
+    restart(serving, "cli worker")
+    assert "answered" in dead(serving, "replay", "--all")
+    assert listed(serving) == []
+    assert "say which letter" in dead(serving, "replay", code=2)
+
+
+def restart(serving: Serving, part: str) -> None:
+    """Kill a process of the deployment, which starts it again."""
+
+    def child() -> int:
+        found = descendants(serving.process.pid)
+        return next((pid for pid, command in found.items() if part in command), 0)
+
+    old = child()
+    os.kill(old, signal.SIGKILL)
+    until(lambda: child() not in (0, old), f"{part} is back")
+
+
+def unit(**changes: Any) -> Unit:
+    fields: dict[str, Any] = {
+        "id": "g.0",
+        "request": "g",
+        "model": "m",
+        "task": "encode",
+        "params": EncodeParams(),
+        "encoding": "json",
+        "items": [b'"a"', b"", b'"c"'],
+        "budget_s": 1.0,
+        "reply_to": "shoal.reply.g",
+        "payloads": {1: Payload("g/1", 9)},
+    }
+    return Unit(**fields | changes)
+
+
+def letter(data: bytes, items: list[int]) -> DeadLetter:
+    return DeadLetter(data, "dead_lettered", "it crashed", "w", 3, items)
+
+
+def test_a_replay_has_only_the_items_at_fault_with_their_payloads() -> None:
+    again = replay.renewed(letter(encode(unit()), [1, 2]), "r", 30.0)
+    assert again.items == [b"", b'"c"']
+    assert again.payloads == {0: Payload("g/1", 9)}
+    assert (again.id, again.request, again.reply_to) == ("r.0", "r", "shoal.reply.r")
+    assert again.budget_s == 30.0
+    assert replay.renewed(letter(encode(unit()), []), "r", 30.0).items == unit().items
+
+
+@pytest.mark.parametrize("data", [b"", b"\xc1", encode(letter(b"", []))])
+def test_what_cannot_be_read_cannot_be_replayed(data: bytes) -> None:
+    kept = Kept(1, 0.0, "default", letter(data, []))
+    with pytest.raises(InvalidRequest, match="content"):
+        replay.unit_of(kept.letter)
