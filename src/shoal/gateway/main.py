@@ -15,6 +15,7 @@ from types import FrameType
 
 import uvicorn
 
+from shoal.broker.connection import Connection
 from shoal.catalog.resolve import Catalog
 from shoal.errors import ConfigError
 from shoal.gateway.app import App
@@ -35,8 +36,14 @@ OnReady = Callable[[str], None]
 _log = log.get(__name__)
 
 
-def run(settings: GatewaySettings, on_ready: OnReady | None = None) -> None:
+def run(
+    settings: GatewaySettings,
+    on_ready: OnReady | None = None,
+    connect: type[Connection] = Connection,
+) -> None:
     """Serve until SIGTERM or SIGINT. `on_ready` gets the base URL once requests are taken.
+
+    `connect`: the kind of connection to use; one may send units elsewhere.
 
     Raises:
         ConfigError: the port is taken, or the catalog has a wrong card.
@@ -45,7 +52,7 @@ def run(settings: GatewaySettings, on_ready: OnReady | None = None) -> None:
     log.configure(settings.log_level, settings.log_format)
     catalog = Catalog.load(settings.catalog)
     listener = bind(settings)
-    app = App(settings, lambda: Gateway.open(settings, catalog))
+    app = App(settings, lambda: Gateway.open(settings, catalog, connect))
     server = Server(app, settings, listener, on_ready)
     try:
         server.run(sockets=[listener])

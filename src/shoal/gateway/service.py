@@ -54,7 +54,9 @@ class Gateway:
         self._tasks: list[asyncio.Task[None]] = []
 
     @classmethod
-    async def open(cls, settings: GatewaySettings, catalog: Catalog) -> Gateway:
+    async def open(
+        cls, settings: GatewaySettings, catalog: Catalog, connect: type[Connection] = Connection
+    ) -> Gateway:
         """Connect to the broker and begin to listen and to pulse.
 
         Raises:
@@ -62,7 +64,7 @@ class Gateway:
         """
         id_ = f"g{secrets.token_hex(6)}"
         back = asyncio.Event()
-        connection = await Connection.open(settings, f"gateway-{id_}", on_reconnected=back.set)
+        connection = await connect.open(settings, f"gateway-{id_}", on_reconnected=back.set)
         try:
             await ensure_streams(connection)
         except BaseException:
