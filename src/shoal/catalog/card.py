@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 Pooling = Literal["mean", "cls", "last"]
+Input = Literal["text", "image", "audio"]
 RuntimeKind = Literal["torch", "fake"]
 
 
@@ -87,7 +88,12 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 
 
 class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One catalog entry. `tokenizer` is a path inside the folder."""
+    """One catalog entry.
+
+    Attributes:
+        inputs: what an item may be.
+        tokenizer: a path inside the folder.
+    """
 
     name: str
     source: Source
@@ -97,10 +103,16 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     license: str | None = None
     languages: list[str] = []
     description: str | None = None
+    inputs: list[Input] = msgspec.field(default_factory=lambda: ["text"])
     aliases: list[str] = []
     tokenizer: str = "tokenizer.json"
     memory: Memory = Memory()
     profiles: dict[str, Profile] = {}
+
+    @property
+    def takes_media(self) -> bool:
+        """Whether an item may be an image or audio."""
+        return self.inputs != ["text"]
 
     def profile(self, *kinds: str) -> Profile:
         """The profile of the first of these device kinds that has one, else the default one."""

@@ -29,6 +29,8 @@ def problems(card: Card) -> Iterator[Problem]:
         known = ", ".join(sorted(FAMILIES))
         hint = nearest(card.family, FAMILIES)
         yield ("family",), f"unknown family '{card.family}'{hint}; known families: {known}"
+    if not card.inputs or len(set(card.inputs)) != len(card.inputs):
+        yield ("inputs",), "must name each kind of input once, such as [text, image]"
     if not card.tasks.names():
         yield ("tasks",), "a card needs at least one task, such as `encode: {dim: 384}`"
     if card.tasks.encode:

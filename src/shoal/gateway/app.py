@@ -93,7 +93,7 @@ class App:
             failure = ShoalError(f"an internal error; the log has it under request id {request.id}")
             response = self._error(failure, route, request)
         finally:
-            self.gateway.bodies.give(request.held_bytes)
+            request.let_go(self.gateway.bodies)
         seconds = time.perf_counter() - request.started
         self._record(route, request, response, seconds)
         await response.send(send, self._headers(request, seconds))

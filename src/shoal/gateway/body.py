@@ -14,10 +14,12 @@ import orjson
 
 from shoal.errors import InvalidItem, InvalidRequest, PayloadTooLarge, nearest
 from shoal.values import Encoding
+from shoal.wire.codec import Buffer
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-TEXT, LIST, MAP, NUMBER, OTHER = "a string", "a list", "a map", "a number", "something else"
+TEXT, LIST, MAP, BYTES = "a string", "a list", "a map", "bytes"
+NUMBER, OTHER = "a number", "something else"
 
 #: A broken JSON body up to this size is parsed once more, for an error with line and column.
 EXPLAIN_MOST_BYTES = 1 << 20
@@ -43,6 +45,7 @@ def _msgpack_kinds() -> list[str]:
         (0x80, 0x8F, MAP),
         (0x90, 0x9F, LIST),
         (0xA0, 0xBF, TEXT),
+        (0xC4, 0xC6, BYTES),
         (0xCA, 0xD3, NUMBER),
         (0xD9, 0xDB, TEXT),
         (0xDC, 0xDD, LIST),
@@ -64,7 +67,7 @@ class BodyDecoder:
         self._json = msgspec.json.Decoder(struct)
         self._msgpack = msgspec.msgpack.Decoder(struct)
 
-    def decode(self, body: bytes, encoding: Encoding) -> Any:
+    def decode(self, body: Buffer, encoding: Encoding) -> Any:
         """`body` as the struct. Raises `InvalidRequest`."""
         if not body:
             raise InvalidRequest("the body is empty")
@@ -99,7 +102,7 @@ class BodyDecoder:
 _FORMAT: dict[Encoding, str] = {"json": "JSON", "msgpack": "MessagePack"}
 
 
-def _syntax(body: bytes, encoding: Encoding, error: Exception) -> str:
+def _syntax(body: Buffer, encoding: Encoding, error: Exception) -> str:
     if encoding == "json" and len(body) <= EXPLAIN_MOST_BYTES:
         try:
             orjson.loads(body)
@@ -120,17 +123,20 @@ def _fields_at(struct: type[msgspec.Struct], path: str) -> list[str]:
 
 
 class ItemLimits(msgspec.Struct, frozen=True):
+    """What one request may hold. `media_bytes`: of an image or audio; None: no model for these."""
+
     items: int
     item_bytes: int
+    media_bytes: int | None = None
 
 
 def checked_items(
     raws: list[msgspec.Raw], encoding: Encoding, limits: ItemLimits, name: str
-) -> list[bytes]:
-    """The bytes of each item; `name` is what the caller calls the list.
+) -> list[Buffer]:
+    """The bytes of each item, as views of the body; `name` is what the caller calls the list.
 
     Raises:
-        InvalidItem: an item is neither a string, nor a list, nor a map.
+        InvalidItem: an item is of a kind that this model does not take.
         PayloadTooLarge: there are too many, or one is too long.
     """
     if not raws:
@@ -142,17 +148,25 @@ def checked_items(
             param=name,
         )
     kinds = KINDS[encoding]
-    items = list(map(bytes, raws))
+    items: list[Buffer] = [memoryview(raw) for raw in raws]
     for position, item in enumerate(items):
-        kind = kinds[item[0]]
-        if kind is NUMBER or kind is OTHER:
-            raise InvalidItem(
-                f"{name}[{position}] must be a string, a list of token ids or a map; it is {kind}",
-                param=f"{name}[{position}]",
-            )
-        if len(item) > limits.item_bytes:
-            raise PayloadTooLarge(
-                f"{name}[{position}] has {len(item)} bytes; an item may have {limits.item_bytes}",
-                param=f"{name}[{position}]",
-            )
+        _check_item(item, kinds[item[0]], limits, f"{name}[{position}]")
     return items
+
+
+def _check_item(item: Buffer, kind: str, limits: ItemLimits, where: str) -> None:
+    media = limits.media_bytes is not None
+    if kind is NUMBER or kind is OTHER or (kind is BYTES and not media):
+        forms = "a string, a list of token ids or a map"
+        raise InvalidItem(
+            f"{where} must be {f'bytes, {forms}' if media else forms}; it is {kind}"
+            f"{', and this model takes no images or audio' if kind is BYTES else ''}",
+            param=where,
+        )
+    limit, setting = limits.item_bytes, "max_item_bytes"
+    if limits.media_bytes is not None and (kind is BYTES or kind is MAP):
+        limit, setting = limits.media_bytes, "max_media_bytes"
+    if len(item) > limit:
+        raise PayloadTooLarge(
+            f"{where} has {len(item)} bytes; an item may have {limit} ({setting})", param=where
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 
 from shoal.catalog.card import Card
 from shoal.errors import ErrorInfo
@@ -14,6 +15,7 @@ from shoal.gateway.options import task_of
 from shoal.gateway.replies import Answer, ItemAnswer, items_of
 from shoal.gateway.service import Gateway
 from shoal.values import EncodeParams, Encoding
+from shoal.wire.codec import Buffer
 from shoal.wire.queue import Timings
 
 
@@ -53,12 +55,14 @@ def _whole_s(timings: Timings) -> float:
     return timings.queue_s + timings.prepare_s + timings.wait_s + timings.compute_s
 
 
-def item_limits(gateway: Gateway) -> ItemLimits:
-    """The limits this gateway was set to."""
-    return ItemLimits(gateway.settings.max_items, gateway.settings.max_item_bytes)
+def item_limits(gateway: Gateway, card: Card) -> ItemLimits:
+    """The limits this gateway was set to, for what the model takes."""
+    settings = gateway.settings
+    media_bytes = settings.max_media_bytes if card.takes_media else None
+    return ItemLimits(settings.max_items, settings.max_item_bytes, media_bytes)
 
 
-async def read_body(gateway: Gateway, request: Request) -> bytes:
+async def read_body(gateway: Gateway, request: Request) -> Buffer:
     """The request's body, within its deadline and the limit. Raises as `Request.body`."""
     settings = gateway.settings
     asked = request.text_header(b"x-request-timeout")
@@ -72,9 +76,12 @@ async def embed(
     card: Card,
     params: EncodeParams,
     encoding: Encoding,
-    items: list[bytes],
+    items: list[Buffer],
 ) -> Answers:
-    """Queue the items and wait for their answers. Raises as `Inflight.ask` does."""
+    """Queue the items and wait for their answers. Raises as `Inflight.ask` does.
+
+    `items` may view the body, and nothing else should any more: large ones are let go early.
+    """
     request.model, request.items = card.name, len(items)
     job = Job(
         key=request.key,
@@ -85,6 +92,7 @@ async def embed(
         items=items,
         timeout_s=request.left_s(time.perf_counter()),
         trace=request.trace.traceparent,
+        let_go=partial(request.let_go, gateway.bodies),
     )
     answers = Answers(await gateway.inflight.ask(job, request.gone))
     request.timings = answers.slowest

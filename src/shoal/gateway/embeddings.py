@@ -57,6 +57,7 @@ class EmbeddingsBody(msgspec.Struct, frozen=True):
 
 
 _decoder = BodyDecoder(EmbeddingsBody)
+_READ = msgspec.Raw(b"null")
 _raws = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -75,7 +76,8 @@ class EmbeddingsRoute:
         card = gateway.catalog.card(body.model)
         options = EncodeOptions(dimensions=body.dimensions, truncate=body.truncate is not False)
         params = checked_params(options, card, prefix="")
-        items = checked_items(inputs(body.input), "json", item_limits(gateway), "input")
+        items = checked_items(inputs(body.input), "json", item_limits(gateway, card), "input")
+        body = msgspec.structs.replace(body, input=_READ)  # only the items view it now
         answers = await embed(gateway, request, card, params, "json", items)
         failure = answers.first_failure()
         if failure is not None:

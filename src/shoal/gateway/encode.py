@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from shoal.catalog.card import Card
 from shoal.errors import UnsupportedMediaType
-from shoal.gateway.body import BodyDecoder, checked_items
+from shoal.gateway.body import BodyDecoder, ItemLimits, checked_items
 from shoal.gateway.embed import Answers, embed, item_limits, read_body
 from shoal.gateway.envelope import error_response
 from shoal.gateway.http import JSON, MSGPACK, MSGPACK_TYPES, Request, Response, media_type
@@ -25,7 +26,8 @@ from shoal.gateway.render import (
     tensor,
 )
 from shoal.gateway.service import Gateway
-from shoal.values import Encoding
+from shoal.values import EncodeParams, Encoding
+from shoal.wire.codec import Buffer
 
 ITEM_SCHEMA: dict[str, Any] = {
     "anyOf": [
@@ -68,9 +70,9 @@ class EncodeRoute:
         gateway = self._gateway
         card = gateway.catalog.card(model)
         encoding = body_encoding(request)
-        body = _decoder.decode(await read_body(gateway, request), encoding)
-        params = checked_params(body.params, card)
-        items = checked_items(body.items, encoding, item_limits(gateway), "items")
+        body = await read_body(gateway, request)
+        params, items = _read(body, encoding, card, item_limits(gateway, card))
+        del body  # only the items view it now
         answers = await embed(gateway, request, card, params, encoding, items)
         failure = answers.first_failure()
         if failure is not None and answers.all_failed:
@@ -79,6 +81,14 @@ class EncodeRoute:
         if request.wants_msgpack:
             return await _in_msgpack(model, answers)
         return await _in_json(model, answers)
+
+
+def _read(
+    body: Buffer, encoding: Encoding, card: Card, limits: ItemLimits
+) -> tuple[EncodeParams, list[Buffer]]:
+    decoded: EncodeBody = _decoder.decode(body, encoding)
+    params = checked_params(decoded.params, card)
+    return params, checked_items(decoded.items, encoding, limits, "items")
 
 
 def body_encoding(request: Request) -> Encoding:

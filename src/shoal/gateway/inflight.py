@@ -16,6 +16,7 @@ from shoal.errors import ProtocolError, ShoalError, Unavailable
 from shoal.gateway.fleet import Fleet
 from shoal.gateway.job import Call, Job
 from shoal.gateway.outbox import Broker, Outbox
+from shoal.gateway.payloads import Uploads
 from shoal.gateway.replies import Answer, PartJoiner
 from shoal.gateway.units import UnitLimits, bounded_by_reply, cut
 from shoal.settings import GatewaySettings
@@ -48,6 +49,7 @@ class Inflight:
         self._outbox = Outbox(gateway, settings.pool, broker, self._on_sent)
         self._machine = Admission(settings.window_units, settings.max_queue_s)
         self._joiner = PartJoiner()
+        self.uploads = Uploads(settings, broker.max_payload, metrics, self._handle)
         self._calls: dict[str, Call] = {}
         self._idle = asyncio.Event()
         self._idle.set()
@@ -81,7 +83,8 @@ class Inflight:
         `gone`: returns when the caller has closed the connection.
 
         Raises:
-            Unavailable: the broker is away.
+            Unavailable: the broker is away, or a large item cannot be uploaded.
+            PayloadTooLarge: an item is too large for the queue, and there is no payload store.
             Overloaded, ModelLoadFailed, DeadlineExceeded, RequestCancelled: as named.
         """
         if not self._outbox.connected:
@@ -90,6 +93,7 @@ class Inflight:
         try:
             self._watch(call, gone)
             self._handle(self._arrival(call))
+            self.uploads.begin(call)
             await call.done
         finally:
             self._close(call)
@@ -103,6 +107,7 @@ class Inflight:
         spans = cut(job.items, limits, self._fleet.rate(job.card))
         units = {f"{job.key}.{number}": span for number, span in enumerate(spans)}
         call = Call(job, units, asyncio.get_running_loop().time() + job.timeout_s)
+        call.payloads = self.uploads.of(job)
         self._calls[job.key] = call
         self._idle.clear()
         return call
@@ -118,6 +123,7 @@ class Inflight:
             self._idle.set()
         if not call.done.done() or call.done.cancelled():
             self._handle(ev.ClientGone(call.job.key))
+        self.uploads.end(call)
         if call.timer is not None:
             call.timer.cancel()
         if call.watcher is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import msgspec
 
@@ -10,26 +11,49 @@ from shoal.catalog.card import Card
 from shoal.gateway.replies import Answer
 from shoal.gateway.units import Span
 from shoal.values import EncodeParams, Encoding
+from shoal.wire.codec import Buffer
+from shoal.wire.queue import Payload
 
 
 class Job(msgspec.Struct, frozen=True):
-    """A checked request, ready to be cut and queued. `items` are still in `encoding`."""
+    """A checked request, ready to be cut and queued.
+
+    Attributes:
+        items: still in `encoding`, most of them views of the body; what was uploaded becomes empty.
+        let_go: called once nothing views the body any more, if that is before the answer.
+    """
 
     key: str
     card: Card
     dim: int
     params: EncodeParams
     encoding: Encoding
-    items: list[bytes]
+    items: list[Buffer]
     timeout_s: float
     tenant: str = ""
     trace: str | None = None
+    let_go: Callable[[], None] = lambda: None
 
 
 class Call:
-    """A request that somebody waits for."""
+    """A request that somebody waits for.
 
-    __slots__ = ("answers", "deadline", "done", "job", "spans", "timer", "watcher")
+    Attributes:
+        payloads: position -> where an item lies that is too large for the queue.
+        uploads: on their way there, or done.
+    """
+
+    __slots__ = (
+        "answers",
+        "deadline",
+        "done",
+        "job",
+        "payloads",
+        "spans",
+        "timer",
+        "uploads",
+        "watcher",
+    )
 
     def __init__(self, job: Job, spans: dict[str, Span], deadline: float) -> None:
         self.job = job
@@ -39,3 +63,5 @@ class Call:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.timer: asyncio.TimerHandle | None = None
         self.watcher: asyncio.Task[None] | None = None
+        self.payloads: dict[int, Payload] = {}
+        self.uploads: list[asyncio.Task[None]] = []

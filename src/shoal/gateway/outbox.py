@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Protocol, cast
 
 from shoal.broker.base import Acks, Bus, Queue
 from shoal.core import admission_events as ev
@@ -69,6 +69,11 @@ class Outbox:
 
     def _unit(self, call: Call, unit: str, budget_s: float) -> Unit:
         job, span = call.job, call.spans[unit]
+        payloads = {n - span.start: p for n, p in call.payloads.items() if n in span.positions}
+        # Any buffer is encoded as bytes are.
+        items = cast(list[bytes], job.items[span.start : span.end])
+        for position in payloads:
+            items[position] = b""
         return Unit(
             id=unit,
             request=job.key,
@@ -76,11 +81,12 @@ class Outbox:
             task="encode",
             params=job.params,
             encoding=job.encoding,
-            items=job.items[span.start : span.end],
+            items=items,
             budget_s=budget_s,
             reply_to=self._reply_to,
             tenant=job.tenant,
             trace=job.trace,
+            payloads=payloads,
         )
 
     def _subject(self, model: str) -> str:

@@ -80,13 +80,18 @@ class Gateway:
         connection.subscribe(subjects.reply_subject(self.id), self.inflight.on_reply)
         connection.subscribe(f"{subjects.WORKER_PULSES}.*", self._on_worker_pulse)
         self.inflight.announce = self._pulse_now.set
-        self._tasks = [background(self._pulse_for_ever()), background(self._keep_streams(back))]
+        self._tasks = [
+            background(self._pulse_for_ever()),
+            background(self._keep_streams(back)),
+            background(self.inflight.uploads.sweep_for_ever()),
+        ]
 
     async def close(self) -> None:
         """Stop pulsing and leave the broker."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.inflight.uploads.close()
         await self._connection.close()
         if self.tracer is not None:
             await asyncio.to_thread(self.tracer.close)

@@ -11,6 +11,7 @@ import msgspec
 
 from shoal.core.admission_events import Rate
 from shoal.values import EncodeParams
+from shoal.wire.codec import Buffer
 
 #: A unit's answer stays below this, so that it is one message under the broker's usual 1 MB.
 REPLY_BYTES = 512 * 1024
@@ -29,6 +30,11 @@ class Span(msgspec.Struct, frozen=True):
     @property
     def items(self) -> int:
         return self.end - self.start
+
+    @property
+    def positions(self) -> range:
+        """Positions of its items in the request."""
+        return range(self.start, self.end)
 
 
 class UnitLimits(msgspec.Struct, frozen=True):
@@ -51,7 +57,7 @@ def bounded_by_reply(limits: UnitLimits, params: EncodeParams, dim: int) -> Unit
     return UnitLimits(items, limits.bytes, limits.seconds)
 
 
-def cut(items: Sequence[bytes], limits: UnitLimits, rate: Rate) -> list[Span]:
+def cut(items: Sequence[Buffer], limits: UnitLimits, rate: Rate) -> list[Span]:
     """Spans that cover `items` in order; an item above a limit is a unit of its own."""
     spans: list[Span] = []
     start, size, seconds = 0, 0, 0.0

@@ -96,6 +96,9 @@ class GatewayMetrics(Metrics):
         self._outstanding = _Labelled(
             gauge("outstanding_seconds", "Predicted seconds of work admitted, not done.", "model")
         )
+        self._payloads = _Labelled(
+            counter("payloads", "Items too large for the queue, by what became of them.", "outcome")
+        )
         self._duplicates = counter("duplicate_replies", "Replies dropped: answered before.")
 
     def request(self, route: str, status: int, seconds: float) -> None:
@@ -113,6 +116,10 @@ class GatewayMetrics(Metrics):
 
     def outstanding_seconds(self, model: str, seconds: float) -> None:
         self._outstanding[(model,)].set(seconds)
+
+    def payload(self, outcome: str, count: int = 1) -> None:
+        """Items were ``uploaded``, ``failed`` to be, or ``swept`` after a crash."""
+        self._payloads[(outcome,)].inc(count)
 
     def duplicate_reply(self) -> None:
         self._duplicates.inc()
