@@ -78,7 +78,14 @@ EXAMPLES: dict[str, codec.Message] = {
         memory={"cpu": q.LaneMemory(91_000_000, 4_000_000_000, 300_000_000)},
     ),
     "gateway-pulse": q.GatewayPulse(
-        "g1", "default", {"org/name": 2.5}, {"org/name": 0.5}, {"org/name": 3}, {"org/name": 40.0}
+        "g1",
+        "default",
+        {"org/name": 2.5},
+        {"org/name": 0.5},
+        {"org/name": 3},
+        {"org/name": 40.0},
+        {"org/name": {"acme/3f9a02c1": 2.0}},
+        {"org/name": {"acme": 39.5}},
     ),
     "dead-letter": q.DeadLetter(
         b"\x91\xa4unit",

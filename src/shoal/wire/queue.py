@@ -25,6 +25,7 @@ class Unit(Message, frozen=True, tag="unit"):
         items: one entry an item, still in the caller's `encoding`.
         budget_s: seconds from the broker's timestamp until nobody wants the answer.
         reply_to: subject at which the asking gateway listens.
+        tenant: who shares with others, ``<name of the API key>/<user>``; see `core.fairness`.
         trace: W3C ``traceparent`` of the request, if it is traced.
         priority: higher goes first among the units of one tenant; 0 is the default.
         payloads: position -> where that item is kept; its entry in `items` is empty.
@@ -150,6 +151,8 @@ class GatewayPulse(Message, frozen=True, tag="gateway-pulse"):
     Attributes:
         outstanding_s: of all interactive requests it has; `queued_s`: of the units that are on the queue.
         requests: how many requests those are. `bulk_s`: as `outstanding_s`, of the bulk class.
+        waiting_s, bulk_waiting_s: by tenant, what of them waits in the gateway and is not on the
+            queue; no more than 64 tenants of a model, where ``…`` is the user for the rest of a key.
     """
 
     gateway: str
@@ -158,6 +161,8 @@ class GatewayPulse(Message, frozen=True, tag="gateway-pulse"):
     queued_s: dict[str, float] = {}
     requests: dict[str, int] = {}
     bulk_s: dict[str, float] = {}
+    waiting_s: dict[str, dict[str, float]] = {}
+    bulk_waiting_s: dict[str, dict[str, float]] = {}
 
 
 class DeadLetter(Message, frozen=True, tag="dead-letter"):
