@@ -88,9 +88,11 @@ class Units:
         if not self._held:
             self._scan_at = now + SCAN_S
         model = self._models[head.model]
-        held = self._held[head.id] = Held(head, model.items_s(head.estimate))
+        # What must be fetched first may come late, or never: no batch waits for it.
+        waiting_s = 0.0 if head.payload_bytes else model.items_s(head.estimate)
+        held = self._held[head.id] = Held(head, waiting_s)
         model.hold(held.waiting_s)
-        model.preparing += 1
+        _count(model, held, 1)
         if head.request in self._gone:
             return self.terminate(head.id, "cancelled")
         return [ev.Prepare(head.id)]
@@ -101,7 +103,7 @@ class Units:
         if held is None or held.prepared or held.replied:
             return []
         model = self._models[held.head.model]
-        model.preparing -= 1
+        _count(model, held, -1)
         items = [Item(unit, index, tokens) for index, tokens in enumerate(lengths) if tokens > 0]
         held.prepared, held.undone, held.unstarted = True, len(items), len(items)
         model.unhold(held.waiting_s)
@@ -198,7 +200,8 @@ class Units:
         model = self._models[held.head.model]
         model.shelf.remove(held.head.id)
         model.unhold(held.waiting_s)
-        model.preparing -= not held.prepared
+        if not held.prepared:
+            _count(model, held, -1)
         held.waiting_s = 0.0
 
     # --- time -------------------------------------------------------------------------------------
@@ -221,6 +224,14 @@ class Units:
 
     def next_wake(self) -> float | None:
         return self._scan_at if self._held else None
+
+
+def _count(model: ModelState, held: Held, step: int) -> None:
+    """One unit more or less that is not prepared."""
+    if held.head.payload_bytes:
+        model.fetching += step
+    else:
+        model.preparing += step
 
 
 class CancelMemory:

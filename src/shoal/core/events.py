@@ -24,6 +24,7 @@ class UnitHead(_Value, frozen=True):
     Attributes:
         estimate: tokens guessed from bytes, until `Prepared` brings the real lengths.
         deadline: local time after which nobody wants the answer.
+        payload_bytes: of items that must be fetched before the unit can be prepared.
     """
 
     id: str
@@ -33,6 +34,7 @@ class UnitHead(_Value, frozen=True):
     deadline: float
     klass: TrafficClass = "work"
     tenant: str = ""
+    payload_bytes: int = 0
 
 
 class Item(_Value, frozen=True):

@@ -47,6 +47,7 @@ class ModelState:
         self.pending = 0
         self.pending_at = 0.0
         self.preparing = 0
+        self.fetching = 0  # units whose payloads are to be fetched before they can be prepared
         self.pulled_at = 0.0
         self.standing_pull: int | None = None
         self.batch_pull: int | None = None

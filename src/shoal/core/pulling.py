@@ -15,6 +15,8 @@ from shoal.core.models import ModelState
 
 #: Most units of one pull: bounds what a wrong prediction can pull in.
 MAX_PULL = 512
+#: Units whose payloads are being fetched, for one model; beyond it other machines may have them.
+MAX_FETCHING = 16
 #: A broker that refused a pull is asked again this much later, not in a hot loop.
 REFUSED_S = 0.1
 
@@ -73,7 +75,7 @@ class Pulls:
         for model in sorted(models, key=lambda m: m.pulled_at):
             hosts = [lane for lane in lanes if lane.serves(model.spec.name)]
             free = sum(lane.id in taking for lane in hosts)
-            if not free:
+            if not free or model.fetching >= MAX_FETCHING:
                 out += self.withdraw(model)
                 continue
             room_s = model.budget.seconds * free - model.waiting_s
