@@ -1,0 +1,1 @@
+"""A shared pull queue against push routers, on real processes."""
