@@ -80,6 +80,13 @@ class GatewaySettings(CommonSettings, frozen=True, forbid_unknown_fields=True, k
     api_key: Annotated[str | None, _doc("If set, `Authorization: Bearer <key>` is required.")] = (
         None
     )
+    api_keys: Annotated[
+        list[str],
+        _doc(
+            "More keys, `name:key` each; the name is the tenant, and tenants share the devices. "
+            "Several keys may have one name. `api_key` is that of the tenant without a name."
+        ),
+    ] = []
     cors_origins: Annotated[list[str], _doc("Origins browsers may call from; `*` for any.")] = []
     max_body_bytes: Annotated[int, _doc("Largest request body.", ge=1024)] = 64 * 1024 * 1024
     max_bodies_bytes: Annotated[
@@ -110,19 +117,29 @@ class GatewaySettings(CommonSettings, frozen=True, forbid_unknown_fields=True, k
     ] = 300.0
     unit_items: Annotated[int, _doc("Most items in one unit; larger requests are cut.", ge=1)] = 64
     unit_bytes: Annotated[int, _doc("Most bytes of items in one unit.", ge=1024)] = 64 * 1024
-    window_units: Annotated[
-        int,
+    window_batches: Annotated[
+        float,
         _doc(
-            "Units of one request on the queue per resident lane; the rest waits in the gateway.",
+            "Work of one model on the queue, all gateways together, in batches per resident lane; "
+            "the rest waits in the gateways, where tenants take turns.",
             ge=1,
         ),
-    ] = 2
+    ] = 2.0
     max_queue_s: Annotated[
         float,
-        _doc("Predicted seconds of work per resident lane above which requests get a 429.", gt=0),
+        _doc(
+            "Predicted seconds of work per resident lane before a request's answer, above which it "
+            "gets a 429.",
+            gt=0,
+        ),
     ] = 30.0
+    max_bulk_s: Annotated[float, _doc("The same for requests of the bulk class.", gt=0)] = 600.0
     timeout_s: Annotated[
-        float, _doc("Deadline of a request that does not set `X-Request-Timeout`.", gt=0)
+        float,
+        _doc(
+            "Deadline of a request that does not set `X-Request-Timeout`; `max_timeout_s` for bulk.",
+            gt=0,
+        ),
     ] = 60.0
     max_timeout_s: Annotated[float, _doc("Longest deadline a request may ask for.", gt=0)] = 600.0
     drain_s: Annotated[float, _doc("How long SIGTERM waits for requests in flight.", ge=0)] = 30.0

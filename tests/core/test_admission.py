@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import TypeGuard
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.core import admission_events as ev
-from shoal.core.admission import LEAST_OUTSTANDING_S, SETTLED_FOR_S, Admission
+from shoal.core.admission import Admission
+from shoal.core.backlog import LEAST_OUTSTANDING_S
+from shoal.core.settled import SETTLED_FOR_S
 from shoal.errors import (
     DeadlineExceeded,
     ModelLoadFailed,
@@ -16,12 +19,13 @@ from shoal.errors import (
     RequestCancelled,
     ShoalError,
 )
+from shoal.values import TrafficClass
 
-ONE_SECOND_AN_ITEM = ev.Rate(seconds_per_byte=0.0, seconds_per_item=1.0, lanes=1)
+ONE_SECOND_AN_ITEM = ev.Rate(seconds_per_byte=0.0, seconds_per_item=1.0, lanes=1, batch_s=1.0)
 
 
-def machine(window_units: int = 2, max_queue_s: float = 10.0) -> Admission:
-    return Admission(window_units, max_queue_s)
+def machine(window_batches: float = 2, max_queue_s: float = 10.0) -> Admission:
+    return Admission(window_batches, max_queue_s)
 
 
 def arrived(
@@ -30,9 +34,12 @@ def arrived(
     model: str = "m",
     rate: ev.Rate = ONE_SECOND_AN_ITEM,
     items: int = 1,
+    tenant: str = "",
+    priority: int = 0,
+    klass: TrafficClass = "work",
 ) -> ev.Arrived:
     sizes = tuple(ev.UnitSize(f"{request}.{n}", 10, items) for n in range(units))
-    return ev.Arrived(request, model, sizes, rate)
+    return ev.Arrived(request, model, sizes, rate, tenant, priority, klass)
 
 
 def replied(unit: str) -> ev.Replied:
@@ -43,6 +50,14 @@ def acked(unit: str) -> ev.Ack:
     return ev.Ack(f"ack-{unit}", f"inbox-{unit}")
 
 
+def taken(instructions: list[ev.Instruction]) -> bool:
+    return not any(isinstance(i, ev.Fail) for i in instructions)
+
+
+def is_publish(instruction: ev.Instruction) -> TypeGuard[ev.Publish]:
+    return isinstance(instruction, ev.Publish)
+
+
 def failure(instructions: list[ev.Instruction]) -> ShoalError:
     assert isinstance(instructions[0], ev.Fail)
     return instructions[0].error
@@ -51,21 +66,23 @@ def failure(instructions: list[ev.Instruction]) -> ShoalError:
 def test_a_request_is_published_announced_and_completed() -> None:
     admission = machine()
     assert admission.handle(arrived("a"), 0) == [ev.Publish("a.0"), ev.Announce("m")]
-    assert admission.outstanding_s() == {"m": 1.0}
+    assert admission.outstanding().outstanding_s == {"m": 1.0}
     assert admission.handle(replied("a.0"), 1) == [ev.Keep("a.0"), acked("a.0"), ev.Complete("a")]
-    assert admission.outstanding_s() == {}
+    assert admission.outstanding().outstanding_s == {}
     assert admission.units == 0
 
 
-def test_only_a_models_first_request_is_announced() -> None:
-    admission = machine()
-    admission.handle(arrived("a"), 0)
+def test_a_models_first_request_is_announced_and_each_further_eighth_of_the_limit() -> None:
+    admission = machine(max_queue_s=16)
+    assert admission.handle(arrived("a"), 0)[-1] == ev.Announce("m")
     assert admission.handle(arrived("b"), 0) == [ev.Publish("b.0")]
-    assert admission.handle(arrived("c", model="other"), 0)[-1] == ev.Announce("other")
+    assert admission.handle(arrived("c"), 0) == [ev.Announce("m")]
+    assert admission.handle(arrived("d"), 0) == []
+    assert admission.handle(arrived("e", model="other"), 0)[-1] == ev.Announce("other")
 
 
 def test_a_window_of_units_is_on_the_queue_and_replies_refill_it() -> None:
-    admission = machine(window_units=2)
+    admission = machine(window_batches=2)
     assert admission.handle(arrived("a", units=4), 0) == [
         ev.Publish("a.0"),
         ev.Publish("a.1"),
@@ -75,15 +92,15 @@ def test_a_window_of_units_is_on_the_queue_and_replies_refill_it() -> None:
 
 
 def test_the_window_grows_with_the_lanes() -> None:
-    admission = machine(window_units=2)
+    admission = machine(window_batches=2)
     admission.handle(arrived("a", units=6), 0)
-    two_lanes = ev.Rate(0.0, 1.0, lanes=2)
+    two_lanes = ev.Rate(0.0, 1.0, lanes=2, batch_s=1.0)
     assert admission.handle(ev.Rated("m", two_lanes), 1) == [ev.Publish("a.2"), ev.Publish("a.3")]
 
 
 def test_a_model_that_nobody_has_yet_has_the_window_of_one_lane() -> None:
-    admission = machine(window_units=2)
-    nobody = ev.Rate(0.0, 1.0, lanes=0)
+    admission = machine(window_batches=2)
+    nobody = ev.Rate(0.0, 1.0, lanes=0, batch_s=1.0)
     assert admission.handle(arrived("a", units=4, rate=nobody), 0)[:2] == [
         ev.Publish("a.0"),
         ev.Publish("a.1"),
@@ -97,15 +114,15 @@ def test_too_much_queued_is_refused_as_a_whole_with_a_time() -> None:
     error = failure(admission.handle(arrived("b", units=3), 0))
     assert isinstance(error, Overloaded)
     assert error.retry_after_s == 2.0
-    assert admission.outstanding_s() == {"m": 9.0}
-    assert admission.handle(arrived("c", units=1), 0) == [ev.Publish("c.0")]
+    assert admission.outstanding().outstanding_s == {"m": 9.0}
+    assert taken(admission.handle(arrived("c", units=1), 0))
 
 
 def test_lanes_share_the_queue() -> None:
     admission = machine(max_queue_s=10)
-    two_lanes = ev.Rate(0.0, 1.0, lanes=2)
+    two_lanes = ev.Rate(0.0, 1.0, lanes=2, batch_s=1.0)
     admission.handle(arrived("a", units=15, rate=two_lanes), 0)
-    assert admission.handle(arrived("b", units=4, rate=two_lanes), 0)[0] == ev.Publish("b.0")
+    assert taken(admission.handle(arrived("b", units=4, rate=two_lanes), 0))
 
 
 def test_other_models_are_not_refused() -> None:
@@ -118,33 +135,86 @@ def test_an_idle_system_takes_any_request() -> None:
     assert machine(max_queue_s=10).handle(arrived("a", units=1000), 0)[0] == ev.Publish("a.0")
 
 
-def test_a_small_request_is_taken_beside_a_large_one() -> None:
-    """It takes turns with it, so it waits for its window on the queue and not for the whole."""
+def test_a_small_request_is_taken_beside_a_large_one_and_goes_to_the_queue_at_once() -> None:
     admission = machine(max_queue_s=10)
-    admission.handle(arrived("large", units=100), 0)
-    assert admission.handle(arrived("small"), 0) == [ev.Publish("small.0")]
-    for number in range(100):
-        admission.handle(arrived(f"s{number}"), 0)
-    (refused,) = admission.handle(arrived("late"), 0)
-    assert isinstance(refused, ev.Fail)
+    admission.handle(arrived("large", units=20, items=2), 0)
+    small = ev.Rate(seconds_per_byte=0.0, seconds_per_item=0.25, batch_s=1.0)
+    assert admission.handle(arrived("small", rate=small), 0) == [ev.Publish("small.0")]
+    assert admission.handle(arrived("small2", rate=small), 0) == [ev.Publish("small2.0")]
+    assert admission.handle(arrived("small3", rate=small), 0) == []
+    for number in range(40):
+        admission.handle(arrived(f"s{number}", rate=small), 0)
+    assert not taken(admission.handle(arrived("late"), 0))
+
+
+def test_one_tenant_takes_half_of_the_room_for_early_units() -> None:
+    admission = machine(max_queue_s=100)
+    small = ev.Rate(seconds_per_byte=0.0, seconds_per_item=0.25, batch_s=1.0)
+    for number in range(50):
+        admission.handle(arrived(f"a{number}", rate=small, tenant="flood/"), 0)
+    assert admission.outstanding().queued_s == {"m": 2.5}
+    for tenant in ("b/", "c/"):
+        light = arrived(tenant, rate=small, tenant=tenant)
+        assert admission.handle(light, 0)[0] == ev.Publish(f"{tenant}.0")
+    assert admission.handle(arrived("d", rate=small, tenant="d/"), 0) == []
+    assert admission.handle(replied("a0.0"), 1)[2:] == [ev.Complete("a0")]
 
 
 def test_a_large_request_finds_a_place_on_a_system_that_is_half_full() -> None:
     admission = machine(max_queue_s=10)
     admission.handle(arrived("a", units=5), 0)
-    assert admission.handle(arrived("b", units=1000), 0)[0] == ev.Publish("b.0")
+    assert taken(admission.handle(arrived("b", units=1000), 0))
+
+
+def test_a_tenant_that_fills_the_queue_is_refused_while_others_find_room() -> None:
+    admission = machine(max_queue_s=10)
+    flood = [arrived(f"f{n}", tenant="flood/") for n in range(40)]
+    assert [taken(admission.handle(event, 0)) for event in flood] == [True] * 10 + [False] * 30
+    assert taken(admission.handle(arrived("b", tenant="other/"), 0))
+    assert taken(admission.handle(arrived("c", tenant="third/", units=2), 0))
+    assert not taken(admission.handle(arrived("late", tenant="flood/"), 0))
+
+
+def test_users_of_one_key_find_room_beside_each_other_too() -> None:
+    admission = machine(max_queue_s=10)
+    for number in range(40):
+        admission.handle(arrived(f"f{number}", tenant="key/loud"), 0)
+    assert not taken(admission.handle(arrived("late", tenant="key/loud"), 0))
+    assert taken(admission.handle(arrived("b", tenant="key/quiet"), 0))
+
+
+def test_the_bulk_class_has_a_window_and_a_limit_of_its_own() -> None:
+    admission = Admission(2.0, 10.0, 100.0)
+    bulk = [arrived(f"b{n}", klass="bulk") for n in range(120)]
+    assert sum(taken(admission.handle(event, 0)) for event in bulk) == 100
+    assert admission.handle(arrived("a"), 0) == [ev.Publish("a.0"), ev.Announce("m")]
+    told = admission.outstanding()
+    assert (told.outstanding_s, told.queued_s, told.requests) == ({"m": 1.0}, {"m": 1.0}, {"m": 1})
+    assert (told.bulk_s, told.bulk_waiting_s) == ({"m": 100.0}, {"m": {"": 98.0}})
+
+
+def test_what_waits_is_released_by_turns_of_tenants_then_by_priority() -> None:
+    admission = machine(max_queue_s=100)
+    admission.handle(arrived("a", units=3, tenant="a/"), 0)
+    admission.handle(arrived("low", tenant="b/", priority=-5), 0)
+    admission.handle(arrived("high", tenant="b/", priority=5), 0)
+    admission.handle(arrived("c", units=2, tenant="c/"), 0)
+    order = ["a.0", "a.1"]
+    for number in range(6):
+        order += [i.unit for i in admission.handle(replied(order[number]), 1) if is_publish(i)]
+    assert order[2:] == ["a.2", "high.0", "c.0", "low.0", "c.1"]
 
 
 def test_bytes_and_items_cost() -> None:
     admission = machine()
     admission.handle(arrived("a", rate=ev.Rate(0.01, 0.5, 1), items=3), 0)
-    assert admission.outstanding_s() == {"m": 10 * 0.01 + 3 * 0.5}
+    assert admission.outstanding().outstanding_s == {"m": 10 * 0.01 + 3 * 0.5}
 
 
 def test_waiting_work_is_never_nothing() -> None:
     admission = machine()
     admission.handle(arrived("a", rate=ev.Rate(0.0, 0.0, 1)), 0)
-    assert admission.outstanding_s() == {"m": LEAST_OUTSTANDING_S}
+    assert admission.outstanding().outstanding_s == {"m": LEAST_OUTSTANDING_S}
 
 
 def test_a_second_answer_is_dropped_counted_and_acked() -> None:
@@ -168,12 +238,12 @@ def test_settled_units_are_forgotten_in_time() -> None:
 
 
 def test_a_caller_that_leaves_cancels_what_is_queued() -> None:
-    admission = machine(window_units=2)
+    admission = machine(window_batches=2)
     admission.handle(arrived("a", units=4), 0)
     instructions = admission.handle(ev.ClientGone("a"), 1)
     assert isinstance(failure(instructions), RequestCancelled)
     assert instructions[1:] == [ev.Cancel("a")]
-    assert admission.outstanding_s() == {}
+    assert admission.outstanding().outstanding_s == {}
     assert admission.handle(replied("a.0"), 2) == [ev.Discard("a.0", duplicate=True), acked("a.0")]
 
 
@@ -246,14 +316,14 @@ def test_a_model_that_failed_to_load_fails_fast_with_the_reason() -> None:
     assert "config.json is missing" in error.message
     assert instructions[1:] == [ev.Cancel("a")]
     assert isinstance(failure(admission.handle(arrived("b", rate=failed), 2)), ModelLoadFailed)
-    assert admission.outstanding_s() == {}
+    assert admission.outstanding().outstanding_s == {}
 
 
 class World:
     """Plays workers, callers and a broker against one machine and checks what must always hold."""
 
     def __init__(self) -> None:
-        self.admission = machine(window_units=2, max_queue_s=20)
+        self.admission = machine(window_batches=2, max_queue_s=20)
         self.queued: set[str] = set()
         self.open: dict[str, int] = {}
         self.ended: Counter[str] = Counter()
@@ -268,7 +338,7 @@ class World:
         for instruction in instructions:
             self.perform(instruction)
         assert self.admission.units == sum(self.open.values())
-        outstanding = self.admission.outstanding_s()
+        outstanding = self.admission.outstanding().outstanding_s
         assert bool(outstanding) == bool(self.open)
         assert all(seconds > 0 for seconds in outstanding.values())
 
@@ -317,4 +387,4 @@ def test_every_request_ends_once_in_any_history(data: st.DataObject) -> None:
             if unit.partition(".")[0] in world.open:
                 world.step(replied(unit))
     assert world.ended == Counter({f"r{n}": 1 for n in range(made)})
-    assert world.admission.outstanding_s() == {}
+    assert world.admission.outstanding().outstanding_s == {}

@@ -40,6 +40,14 @@ class Held:
         return unit
 
 
+async def costly(served: Served, worker: ScriptedWorker, seconds_per_item: float) -> None:
+    """The worker says that an item takes this long, and the gateway has heard it."""
+    worker.state = ModelPulse("resident", 1, 0.0, seconds_per_item)
+    worker.pulse()
+    rate, card = served.app.gateway.fleet.rate, served.app.gateway.catalog.card(MODEL)
+    await until(lambda: rate(card).seconds_per_item == seconds_per_item)
+
+
 async def test_the_worker_is_told_once_the_answer_is_held(
     gateway: Served, worker: ScriptedWorker
 ) -> None:
@@ -105,17 +113,19 @@ async def test_the_deadline_is_504_and_the_unit_is_cancelled(
 async def test_a_caller_that_leaves_cancels_its_units(
     gateway: Served, worker: ScriptedWorker
 ) -> None:
+    await costly(gateway, worker, 0.1)
     held = Held(worker)
     with pytest.raises(httpx.ReadTimeout):
-        await gateway.http.post(f"/v1/encode/{MODEL}", json={"items": ["a"] * 1000}, timeout=0.3)
+        await gateway.http.post(f"/v1/encode/{MODEL}", json={"items": ["a"] * 20}, timeout=0.3)
     await until(lambda: worker.cancelled == [worker.units[0].request])
     assert len(held.units) == 2
     assert gateway.app.gateway.inflight.units == 0
 
 
 async def test_a_window_of_units_is_on_the_queue(gateway: Served, worker: ScriptedWorker) -> None:
+    await costly(gateway, worker, 0.1)
     held = Held(worker)
-    waiting = asyncio.create_task(gateway.encode(["a"] * 64 * 4))
+    waiting = asyncio.create_task(gateway.encode(["a"] * 4))
     await until(lambda: len(held.units) == 2)
     held.send(1)
     await until(lambda: len(held.units) == 3)
@@ -130,19 +140,18 @@ async def test_too_much_queued_is_429_before_any_work(
     broker: BrokerServer, worker: ScriptedWorker
 ) -> None:
     async with serving(broker, max_queue_s=5.0) as served:
-        worker.state = ModelPulse("resident", 1, 0.0, 1.0)
-        rate = served.app.gateway.fleet.rate
-        card = served.app.gateway.catalog.card(MODEL)
-        await until(lambda: rate(card).seconds_per_item == 1.0)
+        await costly(served, worker, 1.0)
         held = Held(worker)
+        inflight = served.app.gateway.inflight
         waiting = [asyncio.create_task(served.encode(["a"])) for _ in range(4)]
-        await until(lambda: len(held.units) == 4)
+        await until(lambda: inflight.units == 4 and len(held.units) == 2)
         refused = await served.encode(["a"] * 3)
         assert refused.status_code == 429
         assert refused.json()["error"]["code"] == "overloaded"
         assert refused.headers["retry-after"] == "2"
-        assert len(worker.units) == 4
+        assert inflight.units == 4
         for number in range(4):
+            await until(lambda number=number: len(held.units) > number)
             held.send(number)
         assert [(await answer).status_code for answer in waiting] == [200] * 4
 
@@ -228,7 +237,8 @@ async def test_a_broker_that_restarts_loses_nothing(tmp_path: Path) -> None:
     async with ScriptedWorker(settings, MODEL) as worker, serving(server) as served:
         await until(lambda: not served.app.gateway.missing())
         held = Held(worker)
-        before = asyncio.create_task(served.encode(["a"] * 64 * 3))
+        await costly(served, worker, 0.1)
+        before = asyncio.create_task(served.encode(["a"] * 3))
         await until(lambda: len(held.units) == 2)
         await server.stop()
         await until(lambda: "the broker is not reachable" in served.app.gateway.missing())
@@ -251,13 +261,14 @@ async def test_units_that_found_no_broker_are_sent_after_it_is_back(tmp_path: Pa
     await server.start()
     async with (
         ScriptedWorker(CommonSettings(broker_url=server.url), MODEL) as worker,
-        serving(server, window_units=1) as served,
+        serving(server) as served,
     ):
         await until(lambda: not served.app.gateway.missing())
         inflight = served.app.gateway.inflight
         held = Held(worker)
-        waiting = asyncio.create_task(served.encode(["a"] * 64 * 2))
-        await until(lambda: held.units)
+        await costly(served, worker, 0.1)
+        waiting = asyncio.create_task(served.encode(["a"] * 3))
+        await until(lambda: len(held.units) == 2)
         unit, ack = held.units[0]
         await server.stop()
         await until(lambda: "the broker is not reachable" in served.app.gateway.missing())
@@ -267,7 +278,7 @@ async def test_units_that_found_no_broker_are_sent_after_it_is_back(tmp_path: Pa
         await server.start()
         response = await waiting
         assert response.status_code == 200
-        assert len({u.id for u in worker.units}) == 2
+        assert len({u.id for u in worker.units}) == 3
     await server.stop()
 
 

@@ -22,7 +22,7 @@ def test_a_gateway_counts_requests_by_route_and_status() -> None:
     metrics.request("/v1/embeddings", 429, 0.001)
     metrics.error("overloaded")
     metrics.answered("bge", items=3, tokens=40)
-    metrics.outstanding_seconds("bge", 1.5)
+    metrics.outstanding_seconds("bge", work_s=1.5, queued_s=0.5, bulk_s=7.0)
     metrics.outstanding_units(2)
     metrics.broker_connected(True)
     metrics.duplicate_reply()
@@ -34,7 +34,8 @@ def test_a_gateway_counts_requests_by_route_and_status() -> None:
     assert seen["shoal_gateway_errors_total", ("overloaded",)] == 1
     assert seen["shoal_gateway_tokens_total", ("bge",)] == 40
     assert seen["shoal_gateway_items_total", ("bge",)] == 3
-    assert seen["shoal_gateway_outstanding_seconds", ("bge",)] == 1.5
+    where = {k[1][1]: v for k, v in seen.items() if k[0] == "shoal_gateway_outstanding_seconds"}
+    assert where == {"queue": 0.5, "gateway": 1.0, "bulk": 7.0}
     assert seen["shoal_gateway_outstanding_units", ()] == 2
     assert seen["shoal_gateway_broker_connected", ()] == 1
     assert seen["shoal_gateway_duplicate_replies_total", ()] == 1

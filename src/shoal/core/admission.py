@@ -1,86 +1,68 @@
-"""Admission, release and settling of requests: the gateway's decisions, as a state machine.
+"""Admission and settling of requests: the gateway's decisions, as a state machine.
 
-Decides whether a request is taken (once, for all of it, in predicted seconds), how many of its
-units sit on the queue at a time, what a second answer means, and what becomes of a request whose
-caller is gone or whose time is up. Events come in, instructions go out; the shell performs them
-in order. It must not know HTTP, NATS, clocks, or what an answer holds.
+Decides whether a request is taken (once, for all of it, in predicted seconds, over all gateways),
+what a second answer means, and what becomes of a request whose caller is gone or whose time is up.
+`backlog` decides which of its units go to the queue and when. Events come in, instructions go out;
+the shell performs them in order. It must not know HTTP, NATS, clocks, or what an answer holds.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
 from collections.abc import Iterable
-from typing import assert_never
+from typing import assert_never, get_args
+
+import msgspec
 
 from shoal.core import admission_events as ev
+from shoal.core.backlog import LEAST_OUTSTANDING_S, Backlog, Held
+from shoal.core.peers import Peers
+from shoal.core.settled import Settled
 from shoal.errors import DeadlineExceeded, ModelLoadFailed, Overloaded, RequestCancelled, ShoalError
+from shoal.values import TrafficClass
 
-#: Seconds for which a second answer is still told from one that was never asked for. Longer than
-#: any worker goes on resending.
-SETTLED_FOR_S = 300.0
-#: Most settled units remembered; about 10 MB.
-SETTLED_MOST = 50_000
+CLASSES: tuple[TrafficClass, ...] = get_args(TrafficClass)
 #: A request of any cost finds a place while less than this share of the limit is taken.
 LARGE_SHARE = 0.5
-#: Waiting work is never announced as nothing, whatever was predicted: a worker must see it.
-LEAST_OUTSTANDING_S = 1e-3
+#: Share of the limit by which a model's work may grow before the other gateways are told: they
+#: admit against what they know, and between pulses each could take in as much as all may.
+ANNOUNCE_SHARE = 1 / 8
+#: Tenants that a pulse tells by name, for each model: 64 are some 2 kB.
+TENANTS_TOLD = 64
 
 
-class _Request:
-    """`waiting` units are in the gateway, `queued` ones on the queue or on their way there.
+class Outstanding(msgspec.Struct, frozen=True):
+    """What a gateway's pulse says; see `PeerHeard`."""
 
-    Of the `queued` ones the broker once did not take the `untaken`.
-    """
+    outstanding_s: dict[str, float] = {}
+    queued_s: dict[str, float] = {}
+    requests: dict[str, int] = {}
+    bulk_s: dict[str, float] = {}
+    waiting_s: dict[str, dict[str, float]] = {}
+    bulk_waiting_s: dict[str, dict[str, float]] = {}
 
-    __slots__ = ("id", "model", "queued", "seconds", "tenant", "untaken", "waiting")
-
-    def __init__(self, event: ev.Arrived) -> None:
-        self.id = event.request
-        self.model = event.model
-        self.tenant = event.tenant
-        self.waiting = deque(unit.id for unit in event.units)
-        self.queued: set[str] = set()
-        self.untaken: set[str] = set()
-        self.seconds = {unit.id: event.rate.seconds(unit.bytes, unit.items) for unit in event.units}
-
-
-class _Backlog:
-    """What waits for one model, in all and on the queue. It lives while any request does."""
-
-    __slots__ = ("queued_s", "rate", "requests", "seconds")
-
-    def __init__(self, rate: ev.Rate) -> None:
-        self.rate = rate
-        self.requests: dict[str, _Request] = {}
-        self.seconds = 0.0
-        self.queued_s = 0.0
-
-    def ahead_s(self, cost_s: float) -> float:
-        """Predicted seconds that are served before a new request of this cost has its answer.
-
-        What is on the queue comes first. After that requests take turns, so that each of the
-        others gets at most about as much as the new one: a small request does not wait for the
-        whole of a large one.
-        """
-        return min(self.seconds, self.queued_s + len(self.requests) * cost_s)
+    def __bool__(self) -> bool:
+        return bool(self.outstanding_s or self.bulk_s)
 
 
 class Admission:
     """All requests of one gateway.
 
-    `window_units`: units of one request on the queue per resident lane.
-    `max_queue_s`: predicted seconds per resident lane above which requests are refused.
+    `window_batches`: a model's predicted work on the queue, in batches for each resident lane.
+    `max_queue_s`, `max_bulk_s`: predicted seconds for each resident lane before the answer of an
+    interactive or a bulk request, above which it is refused.
     """
 
-    def __init__(self, window_units: int, max_queue_s: float) -> None:
-        self._window_units = window_units
-        self._max_queue_s = max_queue_s
-        self._requests: dict[str, _Request] = {}
-        self._backlogs: dict[str, _Backlog] = {}
-        self._request_of: dict[str, _Request] = {}
+    def __init__(
+        self, window_batches: float, max_queue_s: float, max_bulk_s: float = 600.0
+    ) -> None:
+        self._window_batches = window_batches
+        self._limit_s = {"work": max_queue_s, "bulk": max_bulk_s}
+        self._requests: dict[str, Held] = {}
+        self._backlogs: dict[tuple[str, TrafficClass], Backlog] = {}
+        self._request_of: dict[str, Held] = {}
         self._unsent: dict[str, None] = {}
-        # Not a dict: its first key is behind all the places of those deleted before.
-        self._settled: OrderedDict[str, float] = OrderedDict()
+        self._settled = Settled()
+        self._peers = Peers()
 
     @property
     def unsent(self) -> bool:
@@ -92,15 +74,22 @@ class Admission:
         """Units that are not answered yet, on the queue or in the gateway."""
         return len(self._request_of)
 
-    def outstanding_s(self) -> dict[str, float]:
-        """Predicted seconds that wait, by model; never zero for a model that has any."""
-        return {
-            model: max(backlog.seconds, LEAST_OUTSTANDING_S)
-            for model, backlog in self._backlogs.items()
-        }
+    def outstanding(self) -> Outstanding:
+        """What there is to tell; no model's seconds are zero while it has any work."""
+        work = {m: b for (m, klass), b in self._backlogs.items() if klass == "work"}
+        bulk = {m: b for (m, klass), b in self._backlogs.items() if klass == "bulk"}
+        return Outstanding(
+            {model: max(b.seconds, LEAST_OUTSTANDING_S) for model, b in work.items()},
+            {model: b.queued_s for model, b in work.items()},
+            {model: len(b.requests) for model, b in work.items()},
+            {model: max(b.seconds, LEAST_OUTSTANDING_S) for model, b in bulk.items()},
+            _told(work),
+            _told(bulk),
+        )
 
     def handle(self, event: ev.Event, now: float) -> list[ev.Instruction]:
         """The only way in. `now`: seconds on any clock that never goes back."""
+        self._peers.forget_silent(now)
         match event:
             case ev.Replied():
                 return self._replied(event, now)
@@ -116,6 +105,8 @@ class Admission:
                 return [ev.Publish(unit) for unit in units]
             case ev.Rated():
                 return self._rated(event, now)
+            case ev.PeerHeard():
+                return self._peer_heard(event, now)
             case ev.ClientGone():
                 return self._gone(event.request, now)
             case ev.DeadlinePassed():
@@ -126,50 +117,45 @@ class Admission:
     # --- taking a request in ------------------------------------------------------------------
 
     def _arrived(self, event: ev.Arrived) -> list[ev.Instruction]:
-        request = _Request(event)
-        cost_s = sum(request.seconds.values())
-        refusal = self._refusal(event.model, event.rate, cost_s)
+        request = Held(event)
+        refusal = self._refusal(event, sum(request.seconds.values()))
         if refusal is not None:
             return [ev.Fail(event.request, refusal)]
-        backlog = self._backlogs.get(event.model)
-        first = backlog is None
+        key = (request.model, request.klass)
+        backlog = self._backlogs.get(key)
         if backlog is None:
-            backlog = self._backlogs[event.model] = _Backlog(event.rate)
+            backlog = self._backlogs[key] = Backlog(event.rate, self._window_batches)
         backlog.rate = event.rate
-        backlog.seconds += cost_s
-        backlog.requests[request.id] = request
         self._requests[request.id] = request
         self._request_of.update(dict.fromkeys(request.seconds, request))
-        released = self._release(request, backlog)
-        return [*released, ev.Announce(event.model)] if first else released
+        released = _published(backlog.take(request, self._peers.of(*key)))
+        step_s = ANNOUNCE_SHARE * self._limit_s[request.klass] * backlog.lanes
+        if backlog.has_grown(step_s):
+            released.append(ev.Announce(event.model))
+        return released
 
-    def _refusal(self, model: str, rate: ev.Rate, cost_s: float) -> ShoalError | None:
-        if rate.failed is not None:
-            return _load_failed(model, rate.failed)
-        backlog = self._backlogs.get(model)
+    def _refusal(self, event: ev.Arrived, cost_s: float) -> ShoalError | None:
+        if event.rate.failed is not None:
+            return _load_failed(event.model, event.rate.failed)
+        key = (event.model, event.klass)
+        backlog, others = self._backlogs.get(key), self._peers.of(*key)
         if backlog is None:
-            return None
-        lanes = max(1, rate.lanes)
-        ahead_s = backlog.ahead_s(cost_s) / lanes
-        own_s = min(cost_s / lanes, LARGE_SHARE * self._max_queue_s)
-        excess_s = ahead_s + own_s - self._max_queue_s
+            if not others.gateways:
+                return None
+            backlog = Backlog(event.rate, self._window_batches)
+        limit_s = self._limit_s[event.klass]
+        lanes = max(1, event.rate.lanes)
+        ahead_s = backlog.ahead_s(event.tenant, cost_s, others) / lanes
+        own_s = min(cost_s / lanes, LARGE_SHARE * limit_s)
+        excess_s = ahead_s + own_s - limit_s
         if excess_s <= 0:
             return None
+        kind = "bulk " if event.klass == "bulk" else ""
         return Overloaded(
-            f"about {ahead_s:.1f} s of work per device come before this request for '{model}'; "
-            f"the limit is {self._max_queue_s:g} s: try again later",
+            f"about {ahead_s:.1f} s of {kind}work per device come before this request for "
+            f"'{event.model}'; the limit is {limit_s:g} s: try again later",
             retry_after_s=excess_s,
         )
-
-    def _release(self, request: _Request, backlog: _Backlog) -> list[ev.Instruction]:
-        window = self._window_units * max(1, backlog.rate.lanes)
-        released: list[ev.Instruction] = []
-        while request.waiting and len(request.queued) < window:
-            unit = request.waiting.popleft()
-            request.queued.add(unit)
-            backlog.queued_s += request.seconds[unit]
-            released.append(ev.Publish(unit))
-        return released
 
     def _publish_failed(self, unit: str) -> None:
         request = self._request_of.get(unit)
@@ -177,59 +163,69 @@ class Admission:
             self._unsent[unit] = None
             request.untaken.add(unit)
 
+    # --- making room ------------------------------------------------------------------------------
+
+    def _release(self, model: str, klass: TrafficClass) -> list[ev.Instruction]:
+        backlog = self._backlogs.get((model, klass))
+        if backlog is None:
+            return []
+        return _published(backlog.release(self._peers.of(model, klass)))
+
+    def _peer_heard(self, event: ev.PeerHeard, now: float) -> list[ev.Instruction]:
+        self._peers.heard(event, now)
+        return _joined(self._release(*key) for key in self._backlogs)
+
+    def _rated(self, event: ev.Rated, now: float) -> list[ev.Instruction]:
+        out: list[ev.Instruction] = []
+        for klass in CLASSES:
+            backlog = self._backlogs.get((event.model, klass))
+            if backlog is None:
+                continue
+            backlog.rate = event.rate
+            if event.rate.failed is not None:
+                error = _load_failed(event.model, event.rate.failed)
+                requests = list(backlog.requests.values())
+                out += _joined([ev.Fail(r.id, error), *self._drop(r, now)] for r in requests)
+            out += self._release(event.model, klass)
+        return out
+
     # --- settling -----------------------------------------------------------------------------
 
     def _replied(self, event: ev.Replied, now: float) -> list[ev.Instruction]:
         ack = ev.Ack(event.ack, event.inbox)
         request = self._request_of.pop(event.unit, None)
         if request is None:
-            return [ev.Discard(event.unit, self._was_settled(event.unit, now)), ack]
+            return [ev.Discard(event.unit, self._settled.knows(event.unit, now)), ack]
         self._unsent.pop(event.unit, None)
-        self._settle(event.unit, now)
-        backlog = self._backlogs[request.model]
-        seconds = request.seconds.pop(event.unit)
-        backlog.seconds -= seconds
-        backlog.queued_s -= seconds
-        request.queued.discard(event.unit)
-        request.untaken.discard(event.unit)
+        self._settled.add(event.unit, now)
+        self._backlogs[request.model, request.klass].answered(request, event.unit)
+        out: list[ev.Instruction] = [ev.Keep(event.unit), ack]
         if not request.seconds:
+            out.append(ev.Complete(request.id))
             self._forget(request)
-            return [ev.Keep(event.unit), ack, ev.Complete(request.id)]
-        return [ev.Keep(event.unit), ack, *self._release(request, backlog)]
+        return [*out, *self._release(request.model, request.klass)]
 
-    def _settle(self, unit: str, now: float) -> None:
-        settled = self._settled
-        settled[unit] = now
-        while settled:
-            oldest = next(iter(settled))
-            if len(settled) <= SETTLED_MOST and settled[oldest] >= now - SETTLED_FOR_S:
-                break
-            settled.popitem(last=False)
-
-    def _was_settled(self, unit: str, now: float) -> bool:
-        return self._settled.get(unit, -SETTLED_FOR_S + now) > now - SETTLED_FOR_S
-
-    def _forget(self, request: _Request) -> None:
+    def _forget(self, request: Held) -> None:
         del self._requests[request.id]
-        backlog = self._backlogs[request.model]
-        del backlog.requests[request.id]
+        backlog = self._backlogs[request.model, request.klass]
+        backlog.forget(request)
         if not backlog.requests:
-            del self._backlogs[request.model]
+            del self._backlogs[request.model, request.klass]
 
     # --- ending a request early -----------------------------------------------------------------
 
-    def _end(self, request: _Request, now: float) -> list[ev.Instruction]:
-        on_queue = bool(request.queued)
-        backlog = self._backlogs[request.model]
-        for unit, seconds in request.seconds.items():
-            backlog.seconds -= seconds
+    def _end(self, request: Held, now: float) -> list[ev.Instruction]:
+        dropped = self._drop(request, now)
+        return [*dropped, *self._release(request.model, request.klass)]
+
+    def _drop(self, request: Held, now: float) -> list[ev.Instruction]:
+        for unit in request.seconds:
             del self._request_of[unit]
             self._unsent.pop(unit, None)
             if unit in request.queued:
-                backlog.queued_s -= seconds
-                self._settle(unit, now)
+                self._settled.add(unit, now)
         self._forget(request)
-        return [ev.Cancel(request.id)] if on_queue else []
+        return [ev.Cancel(request.id)] if request.queued else []
 
     def _end_of(self, unit: str, error: ShoalError, now: float) -> list[ev.Instruction]:
         request = self._request_of.get(unit)
@@ -250,23 +246,12 @@ class Admission:
             return []
         error = DeadlineExceeded(
             f"the deadline passed with {len(request.seconds)} unit(s) unanswered: "
-            f"{_why_late(request, self._backlogs[request.model].rate)}"
+            f"{_why_late(request, self._backlogs[request.model, request.klass].rate)}"
         )
         return [ev.Fail(request.id, error), *self._end(request, now)]
 
-    def _rated(self, event: ev.Rated, now: float) -> list[ev.Instruction]:
-        backlog = self._backlogs.get(event.model)
-        if backlog is None:
-            return []
-        backlog.rate = event.rate
-        requests = list(backlog.requests.values())
-        if event.rate.failed is not None:
-            error = _load_failed(event.model, event.rate.failed)
-            return _joined([ev.Fail(r.id, error), *self._end(r, now)] for r in requests)
-        return _joined(self._release(request, backlog) for request in requests)
 
-
-def _why_late(request: _Request, rate: ev.Rate) -> str:
+def _why_late(request: Held, rate: ev.Rate) -> str:
     """What most likely held it up, and what to do about it."""
     if request.untaken:
         return (
@@ -278,9 +263,8 @@ def _why_late(request: _Request, rate: ev.Rate) -> str:
             f"no worker has '{request.model}' loaded; if one is starting or loading it, "
             f"allow more time with X-Request-Timeout"
         )
-    waiting = len(request.waiting)
     return (
-        f"{waiting} of them not yet on the queue; allow more time with X-Request-Timeout, "
+        f"{request.waiting} of them not yet on the queue; allow more time with X-Request-Timeout, "
         f"or send less at once"
     )
 
@@ -291,3 +275,12 @@ def _load_failed(model: str, reason: str) -> ModelLoadFailed:
 
 def _joined(parts: Iterable[list[ev.Instruction]]) -> list[ev.Instruction]:
     return [instruction for part in parts for instruction in part]
+
+
+def _published(units: list[str]) -> list[ev.Instruction]:
+    return [ev.Publish(unit) for unit in units]
+
+
+def _told(backlogs: dict[str, Backlog]) -> dict[str, dict[str, float]]:
+    told = {model: b.waiting.largest(TENANTS_TOLD) for model, b in backlogs.items()}
+    return {model: waiting_s for model, waiting_s in told.items() if waiting_s}

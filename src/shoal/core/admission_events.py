@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from shoal.errors import ShoalError
+from shoal.values import TrafficClass
 
 
 class Rate(msgspec.Struct, frozen=True):
@@ -17,6 +18,7 @@ class Rate(msgspec.Struct, frozen=True):
         lanes: lanes where the model is resident.
         failed: why a worker cannot load the model; None while any has it or is loading it.
         longest_item_s: what an item of the model's maximum length costs; longer ones are cut.
+        batch_s: predicted seconds of a full batch.
     """
 
     seconds_per_byte: float
@@ -24,6 +26,7 @@ class Rate(msgspec.Struct, frozen=True):
     lanes: int = 0
     failed: str | None = None
     longest_item_s: float = float("inf")
+    batch_s: float = 0.1
 
     def seconds(self, bytes_: int, items: int) -> float:
         """Predicted seconds of so many items of so many bytes together."""
@@ -41,13 +44,20 @@ class UnitSize(msgspec.Struct, frozen=True):
 
 
 class Arrived(msgspec.Struct, frozen=True):
-    """A request wants in. `tenant` is whom it will share with."""
+    """A request wants in.
+
+    Attributes:
+        tenant: who shares with others, as ``<name of the API key>/<user>``.
+        priority: higher is released first, among the requests of one tenant.
+    """
 
     request: str
     model: str
     units: tuple[UnitSize, ...]
     rate: Rate
     tenant: str = ""
+    priority: int = 0
+    klass: TrafficClass = "work"
 
 
 class Replied(msgspec.Struct, frozen=True):
@@ -82,6 +92,26 @@ class Rated(msgspec.Struct, frozen=True):
     rate: Rate
 
 
+class PeerHeard(msgspec.Struct, frozen=True):
+    """Another gateway told what it has.
+
+    Attributes: by model
+        outstanding_s: predicted seconds of its interactive requests.
+        queued_s: those of them that are on the queue.
+        requests: how many requests they are.
+        bulk_s: predicted seconds of its bulk requests.
+        waiting_s, bulk_waiting_s: by tenant, what of them waits in that gateway.
+    """
+
+    gateway: str
+    outstanding_s: dict[str, float]
+    queued_s: dict[str, float] = {}
+    requests: dict[str, int] = {}
+    bulk_s: dict[str, float] = {}
+    waiting_s: dict[str, dict[str, float]] = {}
+    bulk_waiting_s: dict[str, dict[str, float]] = {}
+
+
 class ClientGone(msgspec.Struct, frozen=True):
     request: str
 
@@ -97,6 +127,7 @@ Event = (
     | PublishFailed
     | Resumed
     | Rated
+    | PeerHeard
     | ClientGone
     | DeadlinePassed
 )
@@ -148,7 +179,10 @@ class Cancel(msgspec.Struct, frozen=True):
 
 
 class Announce(msgspec.Struct, frozen=True):
-    """Work now waits for a model that had none: say so at once, a worker may have to load it."""
+    """Much more work waits for a model than was said last: say so at once.
+
+    A worker may have to load it, and other gateways count what this one has.
+    """
 
     model: str
 

@@ -1,13 +1,16 @@
-"""Who may call: the static API key, and browsers of other origins (CORS).
+"""Who may call, and as whom: API keys, and browsers of other origins (CORS).
 
-Decides only from headers; must not know what a call asks for.
+Decides only from headers; must not know what a call asks for. A key has a name: that is the tenant
+of all calls that carry it.
 """
 
 from __future__ import annotations
 
-import hmac
+import hashlib
+import re
+import secrets
 
-from shoal.errors import Unauthorized
+from shoal.errors import ConfigError, Unauthorized
 from shoal.gateway.http import Header, Request, Response
 from shoal.settings import GatewaySettings
 
@@ -16,22 +19,35 @@ PREFLIGHT_AGE_S = b"7200"
 _EXPOSED = b"x-request-id, server-timing, retry-after"
 
 
+#: Names stand in metrics, pulses and units; a slash would end them there.
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
 class Access:
     """The rules of one gateway."""
 
     def __init__(self, settings: GatewaySettings) -> None:
-        self._key = settings.api_key.encode() if settings.api_key is not None else None
+        self._names = _names_of(settings, salt := secrets.token_bytes(16))
+        self._salt = salt
         self._origins = frozenset(origin.encode() for origin in settings.cors_origins)
 
-    def check_key(self, request: Request) -> None:
-        """Raises `Unauthorized` unless the request carries the key, if there is one."""
-        if self._key is None:
-            return
+    def key_name(self, request: Request) -> str:
+        """The name of the key that the request carries; empty where none is needed.
+
+        Raises:
+            Unauthorized: there are keys, and it carries none of them.
+        """
+        if not self._names:
+            return ""
         scheme, _, given = request.headers.get(b"authorization", b"").partition(b" ")
         if scheme.lower() != b"bearer":
             raise Unauthorized("an API key is needed: send 'Authorization: Bearer <key>'")
-        if not hmac.compare_digest(given.strip(), self._key):
-            raise Unauthorized("the API key is not known here")
+        name = self._names.get(_digest(given.strip(), self._salt))
+        if name is None:
+            raise Unauthorized(
+                "the API key is not known here: ask whoever runs this gateway for one"
+            )
+        return name
 
     def cors_headers(self, request: Request) -> list[Header]:
         """What lets the calling origin's scripts read the response; empty for others."""
@@ -64,3 +80,29 @@ class Access:
             (b"access-control-max-age", PREFLIGHT_AGE_S),
         )
         return Response(b"", 204, headers=headers)
+
+
+def _names_of(settings: GatewaySettings, salt: bytes) -> dict[bytes, str]:
+    """Digest of a key -> its name; that of `api_key` is empty. Raises `ConfigError`."""
+    names: dict[bytes, str] = {}
+    if settings.api_key is not None:
+        names[_digest(settings.api_key.encode(), salt)] = ""
+    for number, entry in enumerate(settings.api_keys, 1):
+        name, colon, key = entry.partition(":")
+        if not (colon and key and _NAME.fullmatch(name)):
+            raise ConfigError(
+                f"setting 'api_keys': entry {number} is not 'name:key': a name has up to 64 letters, "
+                f"digits and '._-', and no key is empty"
+            )
+        if names.setdefault(_digest(key.encode(), salt), name) != name:
+            raise ConfigError(f"setting 'api_keys': entry {number} ('{name}') has another's key")
+    return names
+
+
+def _digest(key: bytes, salt: bytes) -> bytes:
+    """What a key is looked up by.
+
+    How long that takes tells nothing of the keys: who does not know this process's `salt` cannot
+    choose what is compared.
+    """
+    return hashlib.blake2b(key, key=salt, digest_size=16).digest()

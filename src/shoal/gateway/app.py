@@ -110,7 +110,7 @@ class App:
         if self._access.is_preflight(request):
             return self._access.preflight(request, route.allow)
         if not route.open:
-            self._access.check_key(request)
+            request.key_name = self._access.key_name(request)
         handler = route.handler(request.method)
         if self.gateway.draining and not route.open:
             raise Unavailable("this gateway is shutting down: try again", retry_after_s=1.0)

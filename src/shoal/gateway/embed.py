@@ -14,6 +14,7 @@ from shoal.gateway.job import Job
 from shoal.gateway.options import task_of
 from shoal.gateway.replies import Answer, ItemAnswer, items_of
 from shoal.gateway.service import Gateway
+from shoal.gateway.standing import asked_class, standing_of
 from shoal.values import EncodeParams, Encoding
 from shoal.wire.codec import Buffer
 from shoal.wire.queue import Timings
@@ -66,7 +67,9 @@ async def read_body(gateway: Gateway, request: Request) -> Buffer:
     """The request's body, within its deadline and the limit. Raises as `Request.body`."""
     settings = gateway.settings
     asked = request.text_header(b"x-request-timeout")
-    request.timeout_s = asked_timeout_s(asked, settings.timeout_s, settings.max_timeout_s)
+    bulk = asked_class(request) == "bulk"
+    default_s = settings.max_timeout_s if bulk else settings.timeout_s
+    request.timeout_s = asked_timeout_s(asked, default_s, settings.max_timeout_s)
     return await request.body(settings.max_body_bytes, request.timeout_s, gateway.bodies)
 
 
@@ -91,6 +94,7 @@ async def embed(
         encoding=encoding,
         items=items,
         timeout_s=request.left_s(time.perf_counter()),
+        standing=standing_of(request),
         trace=request.trace.traceparent,
         let_go=partial(request.let_go, gateway.bodies),
     )

@@ -50,7 +50,9 @@ class EmbeddingsBody(msgspec.Struct, frozen=True):
         Literal["float", "base64"] | None,
         Meta(description="`base64` is little-endian float32."),
     ] = None
-    user: Annotated[str | None, Meta(description="Accepted; has no effect.")] = None
+    user: Annotated[
+        str | None, Meta(description="Who of the caller's own users asks; users take turns.")
+    ] = None
     truncate: Annotated[
         bool | None, Meta(description="Cut inputs that are too long (the default).")
     ] = None
@@ -73,6 +75,8 @@ class EmbeddingsRoute:
         if body_encoding(request) != "json":
             raise UnsupportedMediaType("this route takes application/json", param="Content-Type")
         body: EmbeddingsBody = _decoder.decode(await read_body(gateway, request), "json")
+        if body.user:
+            request.user = body.user.encode("utf-8", "surrogatepass")
         card = gateway.catalog.card(body.model)
         options = EncodeOptions(dimensions=body.dimensions, truncate=body.truncate is not False)
         params = checked_params(options, card, prefix="")

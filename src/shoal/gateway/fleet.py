@@ -66,14 +66,16 @@ class Fleet:
     def _rate(self, card: Card) -> Rate:
         pulses = [pulse for _, pulse in self._pulses.values() if not pulse.draining]
         said = [pulse.models.get(card.name) for pulse in pulses]
+        batch_s = card.profile("default").max_batch_seconds
         resident = [model for model in said if model is not None and model.state == "resident"]
         if resident:
-            return _mean(resident)
+            return _mean(resident, batch_s)
         seed = card.profile("default").cost
         return Rate(
             seconds_per_byte=seed.token_s / BYTES_PER_TOKEN,
             seconds_per_item=seed.item_s,
             failed=_failure(said),
+            batch_s=batch_s,
         )
 
 
@@ -87,7 +89,7 @@ def _failure(said: list[ModelPulse | None]) -> str | None:
     return reasons[0] if reasons and len(reasons) == len(said) else None
 
 
-def _mean(resident: list[ModelPulse]) -> Rate:
+def _mean(resident: list[ModelPulse], batch_s: float) -> Rate:
     """The mean over lanes: each lane takes about its share."""
     lanes = sum(max(1, model.lanes) for model in resident)
     return Rate(
@@ -97,4 +99,5 @@ def _mean(resident: list[ModelPulse]) -> Rate:
         longest_item_s=max(
             m.longest_item_s if m.longest_item_s is not None else float("inf") for m in resident
         ),
+        batch_s=batch_s,
     )

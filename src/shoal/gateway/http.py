@@ -73,6 +73,8 @@ class Request:
         complete: the body was read to the end.
         held_bytes: of its body, taken from the gateway's `BodyBudget`.
         timeout_s: counted from `started`.
+        key_name: of the API key it came with; empty without one.
+        user: whom the caller names as its own; from `X-User`, or filled in by the route.
         trace: this call's own span; `caller` is the span it came from.
         model, items, timings: filled in by the route, for logs and headers.
     """
@@ -85,6 +87,7 @@ class Request:
         "id",
         "items",
         "key",
+        "key_name",
         "method",
         "model",
         "path",
@@ -93,6 +96,7 @@ class Request:
         "timeout_s",
         "timings",
         "trace",
+        "user",
     )
 
     def __init__(self, scope: Scope, receive: Receive, started: float) -> None:
@@ -101,7 +105,8 @@ class Request:
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.receive = receive
         self.started = started
-        self.id = self.key = ""
+        self.id = self.key = self.key_name = ""
+        self.user = self.headers.get(b"x-user", b"")
         self.model = ""
         self.items = 0
         self.timeout_s = 0.0

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import assert_never
 
 from shoal.core import admission_events as ev
-from shoal.core.admission import Admission
+from shoal.core.admission import Admission, Outstanding
 from shoal.errors import ProtocolError, ShoalError, Unavailable
 from shoal.gateway.fleet import Fleet
 from shoal.gateway.job import Call, Job
@@ -22,7 +22,7 @@ from shoal.gateway.units import UnitLimits, bounded_by_reply, cut
 from shoal.settings import GatewaySettings
 from shoal.telemetry import log
 from shoal.telemetry.metrics import GatewayMetrics
-from shoal.wire.queue import Reply, ReplyPart, decode_queue
+from shoal.wire.queue import GatewayPulse, Reply, ReplyPart, decode_queue
 
 _log = log.get(__name__)
 
@@ -47,7 +47,9 @@ class Inflight:
         self._fleet = fleet
         self._metrics = metrics
         self._outbox = Outbox(gateway, settings.pool, broker, self._on_sent)
-        self._machine = Admission(settings.window_units, settings.max_queue_s)
+        self._machine = Admission(
+            settings.window_batches, settings.max_queue_s, settings.max_bulk_s
+        )
         self._joiner = PartJoiner()
         self.uploads = Uploads(settings, broker.max_payload, metrics, self._handle)
         self._calls: dict[str, Call] = {}
@@ -73,9 +75,23 @@ class Inflight:
         """Return when no request waits."""
         await self._idle.wait()
 
-    def outstanding_s(self) -> dict[str, float]:
-        """Predicted seconds that wait, by model."""
-        return self._machine.outstanding_s()
+    def outstanding(self) -> Outstanding:
+        """What there is to tell of what waits."""
+        return self._machine.outstanding()
+
+    def peer_heard(self, pulse: GatewayPulse) -> None:
+        """Another gateway of this pool told what waits there."""
+        self._handle(
+            ev.PeerHeard(
+                pulse.gateway,
+                pulse.outstanding_s,
+                pulse.queued_s,
+                pulse.requests,
+                pulse.bulk_s,
+                pulse.waiting_s,
+                pulse.bulk_waiting_s,
+            )
+        )
 
     async def ask(self, job: Job, gone: Callable[[], Awaitable[None]]) -> list[Answer]:
         """The answers to `job`'s units, in the order of its items.
@@ -115,7 +131,16 @@ class Inflight:
     def _arrival(self, call: Call) -> ev.Arrived:
         job = call.job
         sizes = tuple(ev.UnitSize(unit, s.bytes, s.items) for unit, s in call.spans.items())
-        return ev.Arrived(job.key, job.card.name, sizes, self._fleet.rate(job.card), job.tenant)
+        rate, standing = self._fleet.rate(job.card), job.standing
+        return ev.Arrived(
+            job.key,
+            job.card.name,
+            sizes,
+            rate,
+            standing.tenant,
+            standing.priority,
+            standing.klass,
+        )
 
     def _close(self, call: Call) -> None:
         del self._calls[call.job.key]

@@ -9,6 +9,7 @@ import msgspec
 
 from shoal.catalog.card import Card
 from shoal.gateway.replies import Answer
+from shoal.gateway.standing import Standing
 from shoal.gateway.units import Span
 from shoal.values import EncodeParams, Encoding
 from shoal.wire.codec import Buffer
@@ -30,7 +31,7 @@ class Job(msgspec.Struct, frozen=True):
     encoding: Encoding
     items: list[Buffer]
     timeout_s: float
-    tenant: str = ""
+    standing: Standing = Standing()
     trace: str | None = None
     let_go: Callable[[], None] = lambda: None
 

@@ -22,6 +22,8 @@ from shoal.gateway.schemas import (
     OpenAIErrorAnswer,
 )
 from shoal.gateway.service import Gateway
+from shoal.gateway.standing import CLASSES, PRIORITY_MOST
+from shoal.settings import GatewaySettings
 
 _REF = "#/components/schemas/{name}"
 _STRUCTS = (
@@ -47,17 +49,45 @@ _TIMEOUT_PARAMETER = {
     "description": "Seconds until the answer is of no use.",
     "schema": {"type": "number", "exclusiveMinimum": 0},
 }
+_PRIORITY_PARAMETER = {
+    "name": "X-Priority",
+    "in": "header",
+    "description": "Higher goes first among the requests of one user.",
+    "schema": {
+        "type": "integer",
+        "minimum": -PRIORITY_MOST,
+        "maximum": PRIORITY_MOST,
+        "default": 0,
+    },
+}
+_CLASS_PARAMETER = {
+    "name": "X-Class",
+    "in": "header",
+    "description": "`bulk` runs in what interactive work leaves, and may wait longer.",
+    "schema": {"enum": list(CLASSES), "default": "work"},
+}
+_USER_PARAMETER = {
+    "name": "X-User",
+    "in": "header",
+    "description": "Who of the caller's own users asks; users take turns.",
+    "schema": {"type": "string"},
+}
+_TURN_PARAMETERS = [_TIMEOUT_PARAMETER, _PRIORITY_PARAMETER, _CLASS_PARAMETER, _USER_PARAMETER]
 
 
 class OpenApiRoute:
     """The route's handler; the document is made once."""
 
     def __init__(self, gateway: Gateway) -> None:
-        self._document = msgspec.json.encode(document(gateway.settings.api_key is not None))
+        self._document = msgspec.json.encode(document(_needs_key(gateway.settings)))
 
     async def get(self, request: Request, rest: str) -> Response:
         """The OpenAPI document."""
         return Response(self._document)
+
+
+def _needs_key(settings: GatewaySettings) -> bool:
+    return settings.api_key is not None or bool(settings.api_keys)
 
 
 def document(needs_key: bool) -> dict[str, Any]:
@@ -81,7 +111,7 @@ def _paths() -> dict[str, Any]:
             "post": {
                 "summary": "Texts or token ids to vectors.",
                 "operationId": "encode",
-                "parameters": [_MODEL_PARAMETER, _TIMEOUT_PARAMETER],
+                "parameters": [_MODEL_PARAMETER, *_TURN_PARAMETERS],
                 "requestBody": _body(EncodeBody, "application/json", "application/msgpack"),
                 "responses": _responses(
                     EncodeAnswer, ErrorAnswer, "application/json", "application/msgpack"
@@ -92,7 +122,7 @@ def _paths() -> dict[str, Any]:
             "post": {
                 "summary": "OpenAI's embeddings.",
                 "operationId": "createEmbedding",
-                "parameters": [_TIMEOUT_PARAMETER],
+                "parameters": _TURN_PARAMETERS,
                 "requestBody": _body(EmbeddingsBody, "application/json"),
                 "responses": _responses(EmbeddingsAnswer, OpenAIErrorAnswer, "application/json"),
             }

@@ -16,6 +16,7 @@ from shoal.broker.base import Acks, Bus, Queue
 from shoal.core import admission_events as ev
 from shoal.errors import BrokerError, ShoalError, Unavailable
 from shoal.gateway.job import Call
+from shoal.values import TrafficClass
 from shoal.wire import subjects
 from shoal.wire.codec import encode
 from shoal.wire.queue import Cancel, Unit
@@ -40,7 +41,7 @@ class Outbox:
         self._broker = broker
         self._emit = emit
         self._reply_to = subjects.reply_subject(gateway)
-        self._subjects: dict[str, str] = {}
+        self._subjects: dict[tuple[TrafficClass, str], str] = {}
         self._fault: tuple[float, str] | None = None
 
     @property
@@ -60,7 +61,7 @@ class Outbox:
         message = self._unit(call, unit, max(LEAST_BUDGET_S, left_s))
         try:
             acked = self._broker.publish_unit(
-                self._subject(message.model), encode(message), message.budget_s, unit
+                self._subject(message.klass, message.model), encode(message), message.budget_s, unit
             )
         except ShoalError as error:
             acked = asyncio.get_running_loop().create_future()
@@ -84,16 +85,18 @@ class Outbox:
             items=items,
             budget_s=budget_s,
             reply_to=self._reply_to,
-            tenant=job.tenant,
+            klass=job.standing.klass,
+            tenant=job.standing.tenant,
             trace=job.trace,
+            priority=job.standing.priority,
             payloads=payloads,
         )
 
-    def _subject(self, model: str) -> str:
-        subject = self._subjects.get(model)
+    def _subject(self, klass: TrafficClass, model: str) -> str:
+        subject = self._subjects.get((klass, model))
         if subject is None:
-            subject = subjects.work_subject("work", self._pool, model)
-            self._subjects[model] = subject
+            subject = subjects.work_subject(klass, self._pool, model)
+            self._subjects[klass, model] = subject
         return subject
 
     def _published(self, unit: str, acked: asyncio.Future[int]) -> None:

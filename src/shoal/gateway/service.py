@@ -12,6 +12,7 @@ import secrets
 from shoal.broker.connection import Connection
 from shoal.broker.streams import ensure_streams
 from shoal.catalog.resolve import Catalog
+from shoal.core.admission import Outstanding
 from shoal.errors import BrokerError, ProtocolError, Unavailable
 from shoal.gateway.fleet import Fleet
 from shoal.gateway.http import BodyBudget
@@ -78,7 +79,8 @@ class Gateway:
     def _listen(self, back: asyncio.Event) -> None:
         connection = self._connection
         connection.subscribe(subjects.reply_subject(self.id), self.inflight.on_reply)
-        connection.subscribe(f"{subjects.WORKER_PULSES}.*", self._on_worker_pulse)
+        connection.subscribe(f"{subjects.WORKER_PULSES}.*", self._on_pulse)
+        connection.subscribe(f"{subjects.GATEWAY_PULSES}.*", self._on_pulse)
         self.inflight.announce = self._pulse_now.set
         self._tasks = [
             background(self._pulse_for_ever()),
@@ -91,6 +93,7 @@ class Gateway:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._pulse(Outstanding())  # the others need not wait until this one is taken for gone
         await self.inflight.uploads.close()
         await self._connection.close()
         if self.tracer is not None:
@@ -125,7 +128,7 @@ class Gateway:
 
     # --- pulses -----------------------------------------------------------------------------------
 
-    def _on_worker_pulse(self, data: bytes, reply: str, status: str | None, subject: str) -> None:
+    def _on_pulse(self, data: bytes, reply: str, status: str | None, subject: str) -> None:
         try:
             pulse = decode_queue(data)
         except ProtocolError:
@@ -134,27 +137,47 @@ class Gateway:
         if isinstance(pulse, WorkerPulse):
             self.fleet.heard(pulse, asyncio.get_running_loop().time())
             self.inflight.rates_changed()
+        elif isinstance(pulse, GatewayPulse) and self._is_peer(pulse):
+            self.inflight.peer_heard(pulse)
+
+    def _is_peer(self, pulse: GatewayPulse) -> bool:
+        return pulse.pool == self.settings.pool and pulse.gateway != self.id
 
     async def _pulse_for_ever(self) -> None:
         while True:
-            outstanding = self.inflight.outstanding_s()
+            outstanding = self.inflight.outstanding()
+            self._measure(outstanding)
             self._pulse(outstanding)
+            if self.fleet.forget_silent(asyncio.get_running_loop().time()):
+                self.inflight.rates_changed()
             period_s = BUSY_PULSE_S if outstanding else IDLE_PULSE_S
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._pulse_now.wait(), period_s)
             self._pulse_now.clear()
 
-    def _measure(self, outstanding: dict[str, float]) -> None:
+    def _measure(self, outstanding: Outstanding) -> None:
         self.metrics.broker_connected(self._connection.connected)
         self.metrics.outstanding_units(self.inflight.units)
-        for model in self._measured | outstanding.keys():
-            self.metrics.outstanding_seconds(model, outstanding.get(model, 0.0))
-        self._measured |= outstanding.keys()
+        models = outstanding.outstanding_s.keys() | outstanding.bulk_s.keys()
+        for model in self._measured | models:
+            self.metrics.outstanding_seconds(
+                model,
+                outstanding.outstanding_s.get(model, 0.0),
+                outstanding.queued_s.get(model, 0.0),
+                outstanding.bulk_s.get(model, 0.0),
+            )
+        self._measured |= models
 
-    def _pulse(self, outstanding: dict[str, float]) -> None:
-        self._measure(outstanding)
-        if self.fleet.forget_silent(asyncio.get_running_loop().time()):
-            self.inflight.rates_changed()
-        pulse = GatewayPulse(self.id, self.settings.pool, outstanding)
+    def _pulse(self, outstanding: Outstanding) -> None:
+        pulse = GatewayPulse(
+            self.id,
+            self.settings.pool,
+            outstanding.outstanding_s,
+            outstanding.queued_s,
+            outstanding.requests,
+            outstanding.bulk_s,
+            outstanding.waiting_s,
+            outstanding.bulk_waiting_s,
+        )
         with contextlib.suppress(Unavailable):
             self._connection.publish(f"{subjects.GATEWAY_PULSES}.{self.id}", encode(pulse))

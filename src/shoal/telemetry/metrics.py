@@ -94,7 +94,13 @@ class GatewayMetrics(Metrics):
         self._tokens = _Labelled(counter("tokens", "Tokens answered.", "model"))
         self._units = gauge("outstanding_units", "Units admitted that nobody answered yet.")
         self._outstanding = _Labelled(
-            gauge("outstanding_seconds", "Predicted seconds of work admitted, not done.", "model")
+            gauge(
+                "outstanding_seconds",
+                "Predicted seconds of work admitted, not done, by where it is: interactive work on "
+                "the queue or still in the gateway, or bulk.",
+                "model",
+                "where",
+            )
         )
         self._payloads = _Labelled(
             counter("payloads", "Items too large for the queue, by what became of them.", "outcome")
@@ -114,8 +120,13 @@ class GatewayMetrics(Metrics):
     def outstanding_units(self, units: int) -> None:
         self._units.set(units)
 
-    def outstanding_seconds(self, model: str, seconds: float) -> None:
-        self._outstanding[(model,)].set(seconds)
+    def outstanding_seconds(
+        self, model: str, work_s: float, queued_s: float = 0.0, bulk_s: float = 0.0
+    ) -> None:
+        """`queued_s`: what of `work_s` is on the queue; the rest waits in the gateway."""
+        self._outstanding[(model, "queue")].set(queued_s)
+        self._outstanding[(model, "gateway")].set(work_s - queued_s)
+        self._outstanding[(model, "bulk")].set(bulk_s)
 
     def payload(self, outcome: str, count: int = 1) -> None:
         """Items were ``uploaded``, ``failed`` to be, or ``swept`` after a crash."""

@@ -14,6 +14,7 @@ from shoal.settings import WorkerSettings
 from shoal.telemetry import log
 from shoal.telemetry.background import background
 from shoal.values import TrafficClass
+from shoal.wire import subjects
 
 _log = log.get(__name__)
 
@@ -35,14 +36,19 @@ class WorkerQueue:
         self._restoring: asyncio.Task[None] | None = None
 
     async def ensure_consumer(self, model: str) -> None:
-        """Make sure that the model's consumer is there, waiting for the broker if need be."""
+        """Make sure that the model's consumers are there, waiting for the broker if need be."""
         self._models.add(model)
         while True:
             try:
                 await ensure_streams(self._connection)
-                await ensure_consumer(
-                    self._connection, "work", self._settings.pool, model, self._settings.ack_wait_s
-                )
+                for klass in subjects.CLASSES:
+                    await ensure_consumer(
+                        self._connection,
+                        klass,
+                        self._settings.pool,
+                        model,
+                        self._settings.ack_wait_s,
+                    )
                 return
             except (Unavailable, BrokerError) as error:
                 _log.event("consumer_not_ready", level="warning", model=model, error=str(error))
