@@ -39,6 +39,7 @@ ANSWER_S = 5.0
 # messages per subject alike); 429 is the server's bound on what it has not stored yet.
 _STREAM_FULL = 10077
 _TOO_MANY = 429
+_OTHER_SEQUENCE = 10071
 
 A = TypeVar("A")
 
@@ -66,11 +67,21 @@ def _decoded(data: bytes, answer: type[A]) -> A:
 _decode_publish_ack = msgspec.json.Decoder(_PublishAck).decode
 
 
-def _sequence(data: bytes) -> int:
+def _acked(data: bytes) -> _PublishAck:
     try:
-        ack = _decode_publish_ack(data)
+        return _decode_publish_ack(data)
     except msgspec.DecodeError as error:
         raise ProtocolError(f"publish ack: {error}") from None
+
+
+def _sequence_if_expected(data: bytes) -> int | None:
+    ack = _acked(data)
+    unexpected = ack.error is not None and ack.error.err_code == _OTHER_SEQUENCE
+    return None if unexpected else _sequence(data)
+
+
+def _sequence(data: bytes) -> int:
+    ack = _acked(data)
     if ack.error is None:
         return ack.seq
     if ack.error.err_code == _STREAM_FULL or ack.error.code == _TOO_MANY:
@@ -216,10 +227,29 @@ class Connection:
         """
         return self._store(subject, data, f"Nats-Msg-Id: {message_id}\r\n")
 
+    def put(
+        self, subject: str, data: bytes, ttl_s: float, expected: int
+    ) -> asyncio.Future[int | None]:
+        """Store a message if the last one on `subject` has the sequence `expected` (0: there is none).
+
+        The future is its sequence, None if another one is there; it fails, and this raises, as
+        `publish_unit`.
+        """
+        fields = (
+            f"Nats-TTL: {max(1, math.ceil(ttl_s))}\r\n"
+            f"Nats-Expected-Last-Subject-Sequence: {expected}\r\n"
+        )
+        return self._request(subject, data, fields, _sequence_if_expected)
+
     def _store(self, subject: str, data: bytes, fields: str) -> asyncio.Future[int]:
+        return self._request(subject, data, fields, _sequence)
+
+    def _request(
+        self, subject: str, data: bytes, fields: str, decode: Callable[[bytes], A]
+    ) -> asyncio.Future[A]:
         headers = f"NATS/1.0\r\n{fields}\r\n".encode()
         self._check_size(len(headers) + len(data))
-        return self._replies.request(subject, data, _sequence, headers)
+        return self._replies.request(subject, data, decode, headers)
 
     async def api(self, subject: str, request: dict[str, Any], answer: type[A]) -> A:
         """Ask ``$JS.API.<subject>``. Raises `Unavailable` if JetStream does not answer."""

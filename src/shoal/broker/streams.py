@@ -90,16 +90,21 @@ async def ensure_streams(connection: Connection, replicas: int = 1) -> None:
     """
     configs = [_stream_config(klass, replicas) for klass in subjects.CLASSES]
     for wanted in [*configs, _dead_config(replicas)]:
-        refused = _differences(wanted, await _ensure_stream(connection, wanted))
-        if refused:
-            # A server ignores what it does not know: units would never expire, say.
-            raise BrokerError(
-                f"nats-server {connection.server_version} did not take {', '.join(refused)} of the "
-                f"stream {wanted['name']}: Shoal needs 2.11 or newer"
-            )
+        await ensure_stream(connection, wanted)
 
 
-async def _ensure_stream(connection: Connection, config: dict[str, Any]) -> dict[str, Any]:
+async def ensure_stream(connection: Connection, wanted: dict[str, Any]) -> None:
+    """Create one stream with these settings, or change them. Raises as `ensure_streams`."""
+    refused = _differences(wanted, await _made(connection, wanted))
+    if refused:
+        # A server ignores what it does not know: units would never expire, say.
+        raise BrokerError(
+            f"nats-server {connection.server_version} did not take {', '.join(refused)} of the "
+            f"stream {wanted['name']}: Shoal needs 2.11 or newer"
+        )
+
+
+async def _made(connection: Connection, config: dict[str, Any]) -> dict[str, Any]:
     """The stream's settings once they are as near to `config` as the broker makes them."""
     name = config["name"]
     now = await connection.api(f"STREAM.INFO.{name}", {}, _Answer)
