@@ -8,7 +8,7 @@ win. A key that no struct knows is an error that names where it stands and the n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -92,6 +92,14 @@ class GatewaySettings(CommonSettings, frozen=True, forbid_unknown_fields=True, k
     max_bodies_bytes: Annotated[
         int, _doc("Bodies of all requests in flight together; what is more gets a 429.", ge=1024)
     ] = 512 * 1024 * 1024
+    max_unread_bytes: Annotated[
+        int,
+        _doc(
+            "Answers on their way out that callers have not taken yet, all together; above that "
+            "the connection that is longest at it is ended.",
+            ge=1024,
+        ),
+    ] = 512 * 1024 * 1024
     max_items: Annotated[int, _doc("Most items in one request.", ge=1)] = 8192
     max_item_bytes: Annotated[
         int, _doc("Largest single text, as it stands in the body.", ge=16)
@@ -159,6 +167,29 @@ class WorkerSettings(CommonSettings, frozen=True, forbid_unknown_fields=True, kw
     on_demand: Annotated[
         bool, _doc("Load other models of the catalog when requests for them wait.")
     ] = True
+    memory_bytes: Annotated[
+        int,
+        _doc(
+            "Bytes that the models of one lane may hold; 0: 60 % of the memory this process may use "
+            "divided among CPU lanes, 90 % of its memory on a GPU.",
+            ge=0,
+        ),
+    ] = 0
+    eviction: Annotated[
+        Literal["gdsf", "lru"],
+        _doc(
+            "Which models make room: by what their bytes save (GreedyDual-Size-Frequency), or by "
+            "recency."
+        ),
+    ] = "gdsf"
+    rss_ceiling: Annotated[
+        float,
+        _doc(
+            "A CPU runtime above so many times `memory_bytes` is started anew, as its memory does "
+            "not come back; 0: no such bound.",
+            ge=0,
+        ),
+    ] = 1.5
     lanes: Annotated[
         list[str], _doc("Devices: `auto`, `cpu`, `cuda:0`, …; one lane each, all of one kind.")
     ] = msgspec.field(default_factory=lambda: ["auto"])

@@ -29,7 +29,10 @@ class World:
         self.restart()
 
     def handle(self, event: ev.Event) -> list[ev.Instruction]:
-        return self.core.handle(event, self.now)
+        """What follows; every claim is granted."""
+        out = self.core.handle(event, self.now)
+        claims = [i for i in out if isinstance(i, ev.Claim)]
+        return out + [i for c in claims for i in self.core.handle(ev.Claimed(c.model), self.now)]
 
     def restart(self, *models: str) -> list[ev.Run]:
         """The runtime comes up and loads `m` and these; the batches that start then."""

@@ -41,19 +41,19 @@ class Dispatch:
         self._margin_s = margin_s
         self._next_batch = 1
 
-    def decide(self, now: float, on_trial: Callable[[Lane], str | None]) -> list[Instruction]:
+    def decide(self, now: float, spared: Callable[[Lane], set[str]]) -> list[Instruction]:
         """Fill every lane that is idle or about to be, end runtimes that hang.
 
-        `on_trial`: the kind of a lane that must be left alone.
+        `spared`: the runtime kinds of a lane that must be left alone.
         """
         out: list[Instruction] = []
         for lane in self._lanes.values():
             hung = lane.hung(now)
             if hung is not None:
                 out.append(ev.KillRuntime(lane.id, hung))
-            spared = on_trial(lane)
+            alone = spared(lane)
             models = [self._models[name] for name in lane.resident]
-            models = [model for model in models if model.spec.kind != spared]
+            models = [model for model in models if model.spec.kind not in alone]
             while lane.can_take(now, self._margin_s) and (next_ := _choose(lane, models, now)):
                 model, items = next_
                 out.append(self._start(lane, model, items, now))
@@ -78,7 +78,13 @@ class Dispatch:
         model.grow()
         return [i for item in batch.items for i in self._units.done(item, now)]
 
-    def failed(self, event: ev.BatchFailed, now: float) -> list[Instruction]:
+    def failed(
+        self,
+        event: ev.BatchFailed,
+        now: float,
+        relieve: Callable[[Lane, str, float], list[Instruction]],
+    ) -> list[Instruction]:
+        """Halve the batch; an item alone fails, unless memory was short and `relieve` finds some."""
         batch = self._lanes[event.lane].finished(event.batch, now)
         if batch is None:
             return []
@@ -91,7 +97,11 @@ class Dispatch:
             model.shelf.retry(items[:half])
             model.shelf.retry(items[half:])
             return []
-        out: list[Instruction] = []
+        full = event.error.code == "out_of_memory" and bool(items)
+        out = relieve(self._lanes[event.lane], batch.model, now) if full else []
+        if out:
+            model.shelf.retry(items)
+            return out
         for item in items:
             error = ComputeFailed(f"the model could not compute this item: {event.error.message}")
             out.append(ev.FailItem(item.unit, item.index, error.info))

@@ -76,8 +76,11 @@ class Prepared(_Value, frozen=True):
 
 
 class RuntimeStarted(_Value, frozen=True):
+    """`device_bytes`: memory of its device, where that is apart from the process's own; else 0."""
+
     lane: str
     kind: str
+    device_bytes: int = 0
 
 
 class RuntimeDied(_Value, frozen=True):
@@ -318,6 +321,7 @@ class Evict(_Value, frozen=True):
 
     lane: str
     model: str
+    reason: str = ""
 
 
 class Claim(_Value, frozen=True):

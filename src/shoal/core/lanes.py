@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from shoal.core.events import Item
+from shoal.core.memory import LaneMemory
 
 #: A runtime that lived this long had a good start: its next death is restarted at once.
 STABLE_S = 60.0
@@ -18,6 +19,9 @@ HANG_FACTOR = 20.0
 #: How often a busy lane is looked at for that. Longer gaps count as this much: a worker that was
 #: stopped itself must not take its runtimes for hung.
 LOOK_S = 1.0
+#: A runtime that cannot load beside its batches holds them up for as long; reading and placing even a
+#: large model from a slow disk takes no longer than this.
+LOADING_S = 600.0
 
 
 class Batch(msgspec.Struct):
@@ -35,17 +39,25 @@ class Runtime(msgspec.Struct):
 
     Attributes:
         died_at: since when nothing is computed; None again from the first batch on.
+        state: resting: its batches finish and no more are sent, since it is to be stopped.
         rss_bytes: resident set of the process when it was last asked.
+        base_bytes: what that was above the bytes of its models when it was first asked.
+        on_device: what its models hold is no part of it.
+        over: how often in a row it was too much.
         repaid_at: until then, those that waited for its restart go before those suspected of it.
     """
 
-    state: Literal["down", "starting", "up"] = "down"
+    state: Literal["down", "starting", "up", "resting", "stopping"] = "down"
     started_at: float = 0.0
     quick_deaths: int = 0
     restart_at: float | None = None
     died_at: float | None = None
     repaid_at: float = 0.0
     rss_bytes: int = 0
+    base_bytes: int | None = None
+    on_device: bool = False
+    over: int = 0
+    recycled_at: float | None = None
 
     def died(self, now: float, *, computing: bool) -> None:
         """Decide when to start it again: at once, or later the more often it died young.
@@ -53,7 +65,7 @@ class Runtime(msgspec.Struct):
         A death while `computing` is the batch's fault and judged by strikes: waiting would only
         punish everybody else's work.
         """
-        lived = now - self.started_at if self.state == "up" else 0.0
+        lived = now - self.started_at if self.state in ("up", "resting") else 0.0
         if not computing:
             self.quick_deaths = 0 if lived > STABLE_S else self.quick_deaths + 1
         self.state = "down"
@@ -62,6 +74,10 @@ class Runtime(msgspec.Struct):
         self.restart_at = now + min(RESTART_MAX_S, delay)
         if self.died_at is None:
             self.died_at = now
+
+    def stopped(self, now: float) -> None:
+        """It ended as it was told to; it is started again when something is to be loaded."""
+        self.state, self.restart_at = "down", now
 
     def computes(self, now: float) -> None:
         """A batch is sent to it. What it was down for is first made good to the others."""
@@ -75,11 +91,13 @@ class Runtime(msgspec.Struct):
 class Lane:
     """One device: what is resident, what runs, when it will be free."""
 
-    def __init__(self, id_: str) -> None:
+    def __init__(self, id_: str, budget_bytes: int | None = None) -> None:
         self.id = id_
+        self.memory = LaneMemory(budget_bytes)
         self.runtimes: dict[str, Runtime] = {}
         self.resident: set[str] = set()
         self.leaving: set[str] = set()  # resident, but nothing more is pulled for it here
+        self.evicting: set[str] = set()  # the runtime was told to let go of it
         self.loading: str | None = None
         self.to_load: deque[str] = deque()
         self.batches: deque[Batch] = deque()
@@ -118,18 +136,20 @@ class Lane:
         """The kind of the runtime whose batch will not come back; call often."""
         seen_s = min(now - self._looked_at, LOOK_S)
         self._looked_at = now
-        if not self.batches or self.loading is not None:  # a load holds batches up, rightly
+        if not self.batches:
             self._first_s = 0.0
             return None
         self._first_s += seen_s
         first = self.batches[0]
-        if self._first_s <= max(HANG_S, HANG_FACTOR * first.predicted_s):
+        least_s = HANG_S if self.loading is None else LOADING_S
+        if self._first_s <= max(least_s, HANG_FACTOR * first.predicted_s):
             return None
         self._first_s = 0.0
         return first.kind
 
     def started(self, batch: Batch, now: float) -> None:
         self.batches.append(batch)
+        self.memory.used_by(batch.model, len({item.unit for item in batch.items}), now)
         self.free_at = max(now, self.free_at if len(self.batches) > 1 else now) + batch.predicted_s
 
     def finished(self, batch_id: int, now: float) -> Batch | None:

@@ -8,6 +8,7 @@ import msgspec
 
 from shoal.core.batcher import Budget, Shelf
 from shoal.core.cost import CostModel
+from shoal.core.memory import Footprint
 from shoal.values import Features
 
 #: Share of the newest unit in the running mean of seconds a unit.
@@ -38,6 +39,7 @@ class ModelState:
 
     def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
+        self.footprint = Footprint(spec.bytes_estimate, spec.load_s_estimate)
         self.cost = CostModel(*spec.cost_seed)
         self.shelf = Shelf()
         self.state: Literal["absent", "loading", "resident", "failed"] = "absent"

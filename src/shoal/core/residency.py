@@ -1,16 +1,17 @@
-"""Which models are loaded where, and which runtime processes run.
+"""Which runtime processes run, and the loads that were decided on: their order, crashes, cooldowns.
 
-Pinned models are loaded on every lane and reloaded after a crash. Others are loaded when a
-gateway says that work waits for them. A load that failed, or took its runtime down too often, is
-not tried again before its cooldown ends: then pinned models are, and others may be asked for.
-Nothing is ever evicted here.
+Pinned models are loaded on every lane and reloaded after a crash; what else is to be loaded or let
+go is for `placement` to say. A load that failed, or took its runtime down too often, is not tried
+again before its cooldown ends: then pinned models are, and others may be asked for.
 """
 
 from __future__ import annotations
 
-from shoal.core.events import Instruction, Load, StartRuntime
+from shoal.core.events import Instruction, Load, Loaded, StartRuntime
 from shoal.core.lanes import Lane, Runtime
+from shoal.core.memory import DEVICE_SHARE
 from shoal.core.models import ModelState
+from shoal.errors import ConfigError
 
 #: Deaths of a runtime in a row, while it started or loaded a model, until that counts as the
 #: model's failure: one may be an accident, and each costs the lane's other models a reload.
@@ -32,20 +33,46 @@ class Residency:
         self._pinned = pinned
         self._cooldown_s = cooldown_s
         self._cooling: dict[str, ModelState] = {}
-        for name in models:
-            if name in pinned:
-                self._want_everywhere(models[name])
+        for lane in lanes.values():
+            self._pin(lane)
 
-    def _want_everywhere(self, model: ModelState) -> None:
-        for lane in self._lanes.values():
+    def _pin(self, lane: Lane) -> None:
+        """Raises `ConfigError` if the pinned models are too large for the lane together."""
+        models = [model for name, model in self._models.items() if name in self._pinned]
+        for model in models:
             self.want(model, lane)
+        if lane.memory.free < 0:
+            raise ConfigError(
+                f"models: {', '.join(f'{m.spec.name} ({_mb(m.footprint.bytes)})' for m in models)} "
+                f"do not fit together on lane {lane.id}, whose memory_bytes are "
+                f"{_mb(lane.memory.budget or 0)}; pin fewer, or raise memory_bytes"
+            )
+
+    def _want_again(self, model: ModelState, now: float) -> None:
+        """A pinned model's cooldown is over: on the lanes that have room for it, or kept it."""
+        for lane in self._lanes.values():
+            needs = lane.memory.needs(model.footprint)
+            if model.spec.name in lane.memory.copies or needs <= lane.memory.free:
+                self.want(model, lane)
+        if not any(lane.wants(model.spec.name) for lane in self._lanes.values()):
+            model.failed_until = now + self._cooldown_s
+            self._cooling[model.spec.name] = model
 
     def want(self, model: ModelState, lane: Lane) -> None:
-        """Load `model` on `lane` as soon as its runtime is up."""
-        if not lane.wants(model.spec.name):
-            lane.to_load.append(model.spec.name)
+        """Load `model` on `lane` as soon as its runtime is up; its bytes are reserved from now on."""
+        name = model.spec.name
+        if not lane.wants(name):
+            lane.to_load.append(name)
+            lane.memory.release(name)
+            lane.memory.reserve(name, self._place(lane, model))
             if model.state in ("absent", "failed"):
                 model.state, model.reason = "loading", None
+
+    @staticmethod
+    def _place(lane: Lane, model: ModelState) -> int:
+        """Bytes to reserve; a mere guess takes no more than there is."""
+        needs = lane.memory.needs(model.footprint)
+        return needs if model.footprint.bytes else min(needs, max(0, lane.memory.free))
 
     def cool(self, now: float) -> None:
         """Let models whose cooldown is over be loaded again."""
@@ -54,21 +81,27 @@ class Residency:
                 continue
             del self._cooling[name]
             if name in self._pinned:
-                self._want_everywhere(model)
+                self._want_again(model, now)
             elif model.state == "failed":
                 model.state, model.reason = "absent", None
 
-    def demanded(self, model: ModelState) -> None:
-        """Work waits for `model` somewhere; load it here if it is not."""
-        if model.state == "absent":
-            lane = min(
-                self._lanes.values(), key=lambda lane: len(lane.resident) + len(lane.to_load)
-            )
-            self.want(model, lane)
+    # --- runtime processes ------------------------------------------------------------------------
 
-    def runtime_started(self, lane: Lane, kind: str, now: float) -> None:
+    def runtime_started(
+        self, lane: Lane, kind: str, now: float, device_bytes: int = 0
+    ) -> list[ModelState]:
+        """The process is up, on a device of this size if it told; returns models that cannot fit."""
         runtime = lane.runtimes[kind]
         runtime.state, runtime.started_at = "up", now
+        runtime.on_device = device_bytes > 0
+        if lane.memory.budget is None and device_bytes > 0:
+            lane.memory.budget = int(device_bytes * DEVICE_SHARE)
+        refused: list[ModelState] = []
+        for name in reversed(list(lane.to_load)):
+            if lane.memory.free < 0:
+                self.refuse(self._models[name], lane.memory.budget or 0, now, lane)
+                refused.append(self._models[name])
+        return refused
 
     def runtime_died(
         self, lane: Lane, kind: str, reason: str, now: float, *, computing: bool
@@ -77,74 +110,113 @@ class Residency:
         runtime = lane.runtimes.setdefault(kind, Runtime())
         starting = runtime.state == "starting"
         runtime.died(now, computing=computing)
-        lost = [name for name in lane.resident if self._models[name].spec.kind == kind]
         blamed = list(lane.to_load) if starting else []
         if lane.loading is not None and self._models[lane.loading].spec.kind == kind:
-            lost.append(lane.loading)
             blamed = [lane.loading]
-            lane.loading = None
-        for name in lost:
-            lane.resident.discard(name)
-            lane.to_load.append(name)
-            self._refresh(self._models[name])
+        self._lost(lane, kind)
         models = [self._models[name] for name in blamed if self._models[name].spec.kind == kind]
         return [model for model in models if self._gave_up(lane, model, reason, now)]
 
-    def _gave_up(self, lane: Lane, model: ModelState, reason: str, now: float) -> bool:
-        model.load_crashes += 1
-        if model.load_crashes < MAX_LOAD_CRASHES:
-            return False
-        lane.to_load.remove(model.spec.name)
-        self.load_failed(lane, model, f"its runtime died: {reason}", now)
-        return True
-
-    def loaded(self, lane: Lane, model: ModelState) -> None:
-        lane.loading = None
-        lane.resident.add(model.spec.name)
-        model.state, model.reason, model.load_crashes = "resident", None, 0
-
-    def evicted(self, lane: Lane, model: ModelState) -> None:
-        """The runtime let go of it; it may be loaded again."""
-        lane.resident.discard(model.spec.name)
-        lane.leaving.discard(model.spec.name)
-        if not any(lane.wants(model.spec.name) for lane in self._lanes.values()):
-            model.state = "absent"
-
     def runtime_stopped(self, lane: Lane, kind: str, now: float) -> None:
         """It ended as it was told to: start it anew and load what it held."""
-        runtime = lane.runtimes[kind]
-        runtime.state, runtime.restart_at = "down", now
-        for name in [name for name in lane.resident if self._models[name].spec.kind == kind]:
+        lane.runtimes[kind].stopped(now)
+        self._lost(lane, kind)
+
+    def _lost(self, lane: Lane, kind: str) -> None:
+        """The process is gone: what it was letting go is free, what it held is loaded again."""
+        for name in [name for name in lane.evicting if self._models[name].spec.kind == kind]:
+            self.evicted(lane, self._models[name])
+        lost = [name for name in lane.resident if self._models[name].spec.kind == kind]
+        if lane.loading is not None and self._models[lane.loading].spec.kind == kind:
+            lost.append(lane.loading)
+            lane.loading = None
+        for name in lost:
             lane.resident.discard(name)
             lane.leaving.discard(name)
             lane.to_load.append(name)
             self._refresh(self._models[name])
 
-    def load_failed(self, lane: Lane, model: ModelState, reason: str, now: float) -> None:
-        """Terminal for now: say why, and do not storm."""
+    def _gave_up(self, lane: Lane, model: ModelState, reason: str, now: float) -> bool:
+        model.load_crashes += 1
+        if model.load_crashes < MAX_LOAD_CRASHES:
+            return False
+        self.load_failed(lane, model, f"its runtime died: {reason}", now)
+        return True
+
+    # --- models -----------------------------------------------------------------------------------
+
+    def loaded(self, lane: Lane, model: ModelState, event: Loaded, now: float) -> None:
+        """It is resident: what was measured counts from now on."""
         if lane.loading == model.spec.name:
             lane.loading = None
+        lane.resident.add(model.spec.name)
+        lane.memory.loaded(model.spec.name, event.bytes, now)
+        model.footprint.loaded(event.bytes, event.seconds)
+        model.state, model.reason, model.load_crashes = "resident", None, 0
+
+    def load_again(self, lane: Lane, model: ModelState) -> None:
+        """The load that just failed is tried once more, before any other."""
+        lane.loading = None
+        lane.to_load.appendleft(model.spec.name)
+
+    def load_failed(
+        self, lane: Lane, model: ModelState, reason: str, now: float, *, fits: bool = True
+    ) -> None:
+        """Terminal for now: say why, and do not storm. A pinned model that fits keeps its place."""
+        name = model.spec.name
+        if lane.loading == name:
+            lane.loading = None
+        if name in lane.to_load:
+            lane.to_load.remove(name)
+        if name not in lane.evicting and not (fits and name in self._pinned):
+            lane.memory.release(name)
         model.reason, model.failed_until = reason, now + self._cooldown_s
-        self._cooling[model.spec.name] = model
+        self._cooling[name] = model
         self._refresh(model)
         if model.state != "resident":
             model.state = "failed"
 
-    def _refresh(self, model: ModelState) -> None:
-        if any(model.spec.name in lane.resident for lane in self._lanes.values()):
-            model.state = "resident"
-        else:
-            model.state = "loading"
+    def refuse(self, model: ModelState, budget: int, now: float, lane: Lane) -> None:
+        """It fits on no lane, or not beside what is pinned: say so with both sizes."""
+        source = "holds" if model.footprint.measured else "is estimated to hold"
+        reason = (
+            f"it {source} {_mb(model.footprint.bytes)} and lane {lane.id} has {_mb(budget)} for it "
+            f"(memory_bytes {_mb(lane.memory.budget or 0)} less what is pinned); raise memory_bytes, "
+            "or correct memory.weights_mb of its card"
+        )
+        self.load_failed(lane, model, reason, now, fits=False)
 
-    def on_trial(self, lane: Lane) -> str | None:
-        """The runtime kind that must be left alone while it loads what may have killed it.
+    def evicted(self, lane: Lane, model: ModelState) -> None:
+        """The runtime let go of it; it may be loaded again."""
+        lane.resident.discard(model.spec.name)
+        lane.leaving.discard(model.spec.name)
+        lane.evicting.discard(model.spec.name)
+        if not lane.wants(model.spec.name):
+            lane.memory.release(model.spec.name)
+        if model.state != "failed":
+            self._refresh(model)
+
+    def _refresh(self, model: ModelState) -> None:
+        name = model.spec.name
+        if any(name in lane.resident for lane in self._lanes.values()):
+            model.state = "resident"
+        elif any(lane.wants(name) for lane in self._lanes.values()):
+            model.state = "loading"
+        else:
+            model.state = "absent"
+
+    # --- what to do -------------------------------------------------------------------------------
+
+    def spared(self, lane: Lane) -> set[str]:
+        """Runtime kinds that get no batch: they rest, or load what may have killed them.
 
         A death while it loads and computes at once tells nothing; the next one must.
         """
+        kinds = {kind for kind, runtime in lane.runtimes.items() if runtime.state == "resting"}
         name = lane.loading or (lane.to_load[0] if lane.to_load else None)
-        if name is None or not self._models[name].load_crashes:
-            return None
-        return self._models[name].spec.kind
+        if name is not None and self._models[name].load_crashes:
+            kinds.add(self._models[name].spec.kind)
+        return kinds
 
     def decide(self, now: float) -> list[Instruction]:
         """Start the runtimes that the loads to come need, and the loads whose runtime is up."""
@@ -155,7 +227,7 @@ class Residency:
             kind = self._models[lane.to_load[0]].spec.kind
             runtime = lane.runtimes.setdefault(kind, Runtime())
             if runtime.state == "up":
-                if self.on_trial(lane) == kind and lane.computing(kind):
+                if kind in self.spared(lane) and lane.computing(kind):
                     continue
                 lane.loading = lane.to_load.popleft()
                 out.append(Load(lane.id, lane.loading))
@@ -175,3 +247,7 @@ class Residency:
             if runtime.state == "down" and runtime.restart_at is not None
         ]
         return min(times, default=None)
+
+
+def _mb(bytes_: int) -> str:
+    return f"{bytes_ / 1e6:.0f} MB"

@@ -16,6 +16,7 @@ from shoal.core.dispatch import Dispatch
 from shoal.core.events import Instruction
 from shoal.core.lanes import Lane
 from shoal.core.models import ModelSpec, ModelState
+from shoal.core.packing import Limits, Packing
 from shoal.core.pulling import Pulls
 from shoal.core.residency import Residency
 from shoal.errors import ModelLoadFailed
@@ -28,6 +29,8 @@ class WorkerConfig(msgspec.Struct, frozen=True):
         worker: its name; others of the pool have other ones.
         lane_bytes: budget of each lane for what its models hold; a lane not named has no limit.
         eviction: by worth (GreedyDual-Size-Frequency) or, to be compared with, by recency.
+        settle_s: how long it listens to others before it loads what is not pinned.
+        rss_ceiling: a runtime above so many times its lane's budget is recycled; 0: no such bound.
         margin_s: how long before a lane is free its next batch is sent; forming and sending one
             takes about 0.5 ms.
         pull_margin_s: how long before a lane is free its next batch is pulled; a pull takes about
@@ -40,6 +43,8 @@ class WorkerConfig(msgspec.Struct, frozen=True):
     worker: str = ""
     lane_bytes: dict[str, int] = {}
     eviction: Literal["gdsf", "lru"] = "gdsf"
+    settle_s: float = 0.0
+    rss_ceiling: float = 0.0
     on_demand: bool = True
     margin_s: float = 0.002
     pull_margin_s: float = 0.004
@@ -52,15 +57,15 @@ class WorkerCore:
     def __init__(self, config: WorkerConfig) -> None:
         self._config = config
         self.pinned = frozenset(config.pinned)
-        self.lanes = {name: Lane(name) for name in config.lanes}
+        self.lanes = {name: Lane(name, config.lane_bytes.get(name)) for name in config.lanes}
         self.models = {spec.name: ModelState(spec) for spec in config.models}
         self.units = Units(self.models)
-        self.peers: dict[str, dict[str, ev.PeerModel]] = {}
-        self.claims: set[str] = set()
         self.draining = False
         self._connected = True
         self._pulls = Pulls()
         self._residency = Residency(self.lanes, self.models, self.pinned, config.cooldown_s)
+        limits = Limits(config.eviction, config.on_demand, config.settle_s, config.rss_ceiling)
+        self._packing = Packing(self.lanes, self.models, self.pinned, self._residency, limits)
         self._dispatch = Dispatch(self.lanes, self.models, self.units, config.margin_s)
 
     def handle(self, event: ev.Event, now: float) -> list[Instruction]:
@@ -68,8 +73,9 @@ class WorkerCore:
         self._residency.cool(now)
         out = self._react(event, now)
         out += self.units.scan(now)
+        out += self._packing.decide(now, begin=self._connected and not self.draining)
         out += self._residency.decide(now)
-        out += self._dispatch.decide(now, self._residency.on_trial)
+        out += self._dispatch.decide(now, self._residency.spared)
         if self._connected and not self.draining:
             models = [m for m in self.models.values() if m.state == "resident" or m.standing_pull]
             lanes = list(self.lanes.values())
@@ -81,6 +87,7 @@ class WorkerCore:
         times = [
             self.units.next_wake(),
             self._residency.next_wake(),
+            self._packing.next_wake(),
             self._pulls.next_wake(now),
         ]
         margins_s = (self._config.pull_margin_s, self._config.margin_s)
@@ -113,30 +120,18 @@ class WorkerCore:
                 return self.units.unheard(event.unit, now)
             case ev.Cancelled():
                 return self.units.cancelled(event.requests, now)
-            case ev.DemandSeen():
-                self._demand_seen(event)
             case ev.BatchFailed():
-                return self._dispatch.failed(event, now)
+                return self._dispatch.failed(event, now, self._packing.relieve)
             case ev.Loaded():
-                self._residency.loaded(self.lanes[event.lane], self.models[event.model])
+                return self._loaded(event, now)
             case ev.LoadFailed():
                 return self._load_failed(event, now)
-            case ev.Evicted():
-                self._residency.evicted(self.lanes[event.lane], self.models[event.model])
-            case ev.RuntimeStopped():
-                self._residency.runtime_stopped(self.lanes[event.lane], event.kind, now)
-            case ev.StatsSeen():
-                self.lanes[event.lane].runtimes[event.kind].rss_bytes = event.rss_bytes
-            case ev.PeerSeen():
-                self.peers[event.worker] = event.models
-            case ev.PeerLost():
-                self.peers.pop(event.worker, None)
-            case ev.Claimed():
-                self.claims.add(event.model)
-            case ev.ClaimRefused():
-                self.claims.discard(event.model)
+            case ev.DemandSeen() | ev.PeerSeen() | ev.PeerLost() | ev.Claimed() | ev.ClaimRefused():
+                return self._packing.react(event, now)
+            case ev.Evicted() | ev.StatsSeen() | ev.RuntimeStopped():
+                return self._packing.react(event, now)
             case ev.RuntimeStarted():
-                self._residency.runtime_started(self.lanes[event.lane], event.kind, now)
+                return self._runtime_started(event, now)
             case ev.RuntimeDied():
                 return self._runtime_died(event, now)
             case ev.BrokerLost():
@@ -146,7 +141,7 @@ class WorkerCore:
                 self._connected = True
                 return self.units.scan(now, everything=True)
             case ev.DrainBegan():
-                return self._drain()
+                return self._drain(now)
             case _:
                 assert_never(event)
         return []
@@ -156,19 +151,23 @@ class WorkerCore:
         self._pulls.arrived(model, event.pull, event.pending, now)
         out = self.units.arrived(event.unit, now)
         to_begin = out == [ev.Prepare(event.unit.id)]
-        if to_begin and (self.draining or model.state == "failed"):
+        if to_begin and (self.draining or model.state in ("failed", "absent")):
             return self.units.give_back(event.unit.id)
         return out
 
-    def _demand_seen(self, event: ev.DemandSeen) -> None:
-        if not self._config.on_demand:
-            return
-        for name, seconds in event.outstanding_s.items():
-            model = self.models.get(name)
-            if model is not None and seconds > 0:
-                self._residency.demanded(model)
+    def _loaded(self, event: ev.Loaded, now: float) -> list[Instruction]:
+        out = self._packing.react(event, now)
+        return out + self._fail_units(self.models[event.model], now)
+
+    def _runtime_started(self, event: ev.RuntimeStarted, now: float) -> list[Instruction]:
+        lane = self.lanes[event.lane]
+        refused = self._residency.runtime_started(lane, event.kind, now, event.device_bytes)
+        return [i for model in refused for i in self._fail_units(model, now)]
 
     def _load_failed(self, event: ev.LoadFailed, now: float) -> list[Instruction]:
+        again = self._packing.load_failed(event, now)
+        if again is not None:
+            return again
         model = self.models[event.model]
         self._residency.load_failed(self.lanes[event.lane], model, event.reason, now)
         return self._fail_units(model, now)
@@ -177,6 +176,7 @@ class WorkerCore:
         lane = self.lanes[event.lane]
         loading = lane.loading is not None and self.models[lane.loading].spec.kind == event.kind
         computing = lane.computing(event.kind) and not loading
+        self._packing.runtime_died(lane, event.kind)
         out = self._dispatch.runtime_died(lane, event.kind, event.reason, now, guilty=computing)
         for model in self._residency.runtime_died(
             lane, event.kind, event.reason, now, computing=computing
@@ -192,8 +192,9 @@ class WorkerCore:
         error = ModelLoadFailed(f"model '{name}' could not be loaded: {model.reason}").info
         return [i for unit in self.units.of_model(name) for i in self.units.fail(unit, error, now)]
 
-    def _drain(self) -> list[Instruction]:
+    def _drain(self, now: float) -> list[Instruction]:
         """Withdraw every pull and give back what has not started."""
         self.draining = True
-        out = [i for model in self.models.values() for i in self._pulls.withdraw(model)]
+        out = self._packing.drain(now)
+        out += [i for model in self.models.values() for i in self._pulls.withdraw(model)]
         return out + [i for unit in self.units.not_started() for i in self.units.give_back(unit)]

@@ -193,6 +193,23 @@ class WorkerMetrics(Metrics):
         self._resident_bytes = _Labelled(
             gauge("resident_bytes", "Memory of a model, as its runtime measured.", "lane", "model")
         )
+        self._evictions = _Labelled(
+            counter("evictions", "Models let go to make room.", "lane", "model")
+        )
+        self._claims = _Labelled(
+            counter("claims", "Claims of models asked for, by their answer.", "outcome")
+        )
+        self._recycles = _Labelled(
+            counter("runtime_recycles", "Runtimes started anew for their memory.", "lane", "kind")
+        )
+        self._memory = _Labelled(
+            gauge(
+                "lane_bytes",
+                "Bytes of a lane: held by models, their budget, resident in its processes.",
+                "lane",
+                "what",
+            )
+        )
         self._loads = _Labelled(counter("loads", "Model loads by outcome.", "model", "outcome"))
         self._load_seconds = _Labelled(
             histogram("load_seconds", "Loading a model.", _SECONDS, "model")
@@ -252,6 +269,23 @@ class WorkerMetrics(Metrics):
         self._loads[(model, "loaded")].inc()
         self._load_seconds[(model,)].observe(seconds)
         self._resident_bytes[(lane, model)].set(count)
+
+    def evicted(self, lane: str, model: str) -> None:
+        """A model was let go."""
+        self._evictions[(lane, model)].inc()
+        self._resident_bytes[(lane, model)].set(0)
+
+    def claim(self, outcome: str) -> None:
+        """A claim was ``granted`` or ``refused``."""
+        self._claims[(outcome,)].inc()
+
+    def recycled(self, lane: str, kind: str) -> None:
+        self._recycles[(lane, kind)].inc()
+
+    def lane_memory(self, lane: str, held: int, budget: int, rss: int) -> None:
+        """Bytes of one lane; a budget of 0 is none."""
+        for what, count in (("held", held), ("budget", budget), ("rss", rss)):
+            self._memory[(lane, what)].set(count)
 
     def load_failed(self, model: str) -> None:
         self._loads[(model, "failed")].inc()

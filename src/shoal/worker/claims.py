@@ -14,6 +14,7 @@ from shoal.broker.kv import Bucket
 from shoal.core import events as ev
 from shoal.errors import BrokerError, ShoalError, Unavailable
 from shoal.telemetry import log
+from shoal.telemetry.metrics import WorkerMetrics
 from shoal.wire import subjects
 
 _log = log.get(__name__)
@@ -26,11 +27,17 @@ class Claims:
     """The claims of one worker; asks about one model are made in order."""
 
     def __init__(
-        self, bucket: Bucket, pool: str, worker: str, emit: Callable[[ev.Event], None]
+        self,
+        bucket: Bucket,
+        pool: str,
+        worker: str,
+        metrics: WorkerMetrics,
+        emit: Callable[[ev.Event], None],
     ) -> None:
         self._bucket = bucket
         self._pool = pool
         self._worker = worker
+        self._metrics = metrics
         self._emit = emit
         self._ready = False
         self._revisions: dict[str, int] = {}
@@ -67,12 +74,15 @@ class Claims:
             self._ready = False
             revision = None
             _log.event("claim_failed", level="warning", model=model, error=error.message)
+        self._metrics.claim("refused" if revision is None else "granted")
         if revision is None:
             self._revisions.pop(model, None)
             self._emit(ev.ClaimRefused(model))
-        else:
-            self._revisions[model] = revision
-            self._emit(ev.Claimed(model))
+            return
+        if model not in self._revisions:
+            _log.event("claimed", level="debug", model=model)
+        self._revisions[model] = revision
+        self._emit(ev.Claimed(model))
 
     async def _put(self, model: str, ttl_s: float) -> int | None:
         if not self._ready:

@@ -205,7 +205,7 @@ class Lanes:
             return
         self._processes[lane, kind] = process
         _log.event("runtime_started", lane=lane, kind=kind, pid=process.pid, device=spec.device)
-        self._hears.emit(ev.RuntimeStarted(lane, kind))
+        self._hears.emit(ev.RuntimeStarted(lane, kind, process.hello.device_bytes))
 
     def _exited(self, lane: str, kind: str, code: int, tail: str) -> None:
         self._processes.pop((lane, kind), None)

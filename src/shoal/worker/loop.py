@@ -24,6 +24,7 @@ from shoal.values import estimated_features
 from shoal.wire.queue import Unit, decode_queue
 from shoal.wire.socket import Done, Loaded
 from shoal.worker.batches import Batches
+from shoal.worker.claims import Claims
 from shoal.worker.lanes import Lanes
 from shoal.worker.letters import Letters
 from shoal.worker.preparing import Outcome, Preparing
@@ -56,6 +57,7 @@ class Loop:
         self._replies: Replies
         self._letters: Letters
         self._lanes: Lanes
+        self._claims: Claims
         self._preparing: Preparing
 
     def attach(
@@ -64,11 +66,12 @@ class Loop:
         replies: Replies,
         letters: Letters,
         lanes: Lanes,
+        claims: Claims,
         preparing: Preparing,
     ) -> None:
         """Connect the parts that report back here; nothing may be emitted before."""
         self._queue, self._replies, self._letters = queue, replies, letters
-        self._lanes, self._preparing = lanes, preparing
+        self._lanes, self._claims, self._preparing = lanes, claims, preparing
 
     # --- events in --------------------------------------------------------------------------------
 
@@ -220,17 +223,19 @@ class Loop:
             case ev.KillRuntime(lane, kind):
                 self._lanes.kill_runtime(lane, kind)
             case ev.StopRuntime(lane, kind):
+                self._watch.recycling(instruction)
                 self._lanes.stop_runtime(lane, kind)
             case ev.AskStats(lane, kind):
                 self._lanes.ask_stats(lane, kind)
             case ev.Load(lane, model):
                 self._lanes.load(lane, model)
             case ev.Evict(lane, model):
+                self._watch.evicting(instruction)
                 self._lanes.evict(lane, model)
-            case ev.Claim(model):
-                self.emit(ev.ClaimRefused(model))  # nobody can be asked
-            case ev.Unclaim():
-                pass
+            case ev.Claim(model, ttl_s):
+                self._claims.claim(model, ttl_s)
+            case ev.Unclaim(model):
+                self._claims.unclaim(model)
             case _:
                 assert_never(instruction)
 

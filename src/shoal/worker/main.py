@@ -19,6 +19,7 @@ import uvloop
 
 from shoal.broker.connection import Connection
 from shoal.broker.keepalive import Keepalive
+from shoal.broker.kv import Bucket
 from shoal.broker.pulls import Puller
 from shoal.broker.streams import ensure_streams
 from shoal.catalog.resolve import Catalog
@@ -32,16 +33,19 @@ from shoal.telemetry.metrics import WorkerMetrics
 from shoal.telemetry.trace import tracer
 from shoal.wire import subjects
 from shoal.wire.queue import Cancel, GatewayPulse, WorkerPulse, decode_queue
+from shoal.worker.claims import CLAIMS, Claims
 from shoal.worker.devices import lanes_of
 from shoal.worker.health import HealthServer
 from shoal.worker.lanes import Lanes
 from shoal.worker.letters import Letters
 from shoal.worker.loop import Loop
+from shoal.worker.memory import budgets
 from shoal.worker.models import spec_of
+from shoal.worker.peers import peer_event
 from shoal.worker.preparing import Preparing
 from shoal.worker.queue import WorkerQueue
 from shoal.worker.replies import Replies
-from shoal.worker.report import Report
+from shoal.worker.report import PULSE_S, Report
 from shoal.worker.spans import Spans
 from shoal.worker.watch import Watch
 
@@ -51,6 +55,8 @@ _log = log.get(__name__)
 CONNECT_S = 30.0
 #: A batch takes a second at most; told to end at once, nobody waits for one.
 RUNTIME_GRACE_S = 5.0
+#: Two pulses of every other worker: by then this one knows what the pool has.
+SETTLE_S = 2 * PULSE_S
 HURRIED_S = 0.2
 
 
@@ -117,6 +123,10 @@ class Worker:
             models=[spec_of(card, card.profile(*specs[0].kinds)) for card in catalog.cards()],
             pinned=[catalog.card(name).name for name in settings.models],
             worker=self.id,
+            lane_bytes=budgets(settings, specs),
+            eviction=settings.eviction,
+            rss_ceiling=settings.rss_ceiling,
+            settle_s=SETTLE_S,
             on_demand=settings.on_demand,
             cooldown_s=settings.load_cooldown_s,
         )
@@ -131,6 +141,7 @@ class Worker:
         self._tasks: list[asyncio.Task[None]] = []
         self._queue: WorkerQueue | None = None
         self._letters: Letters | None = None
+        self._claims: Claims | None = None
 
     async def _before_load(self, model: str) -> None:
         assert self._queue is not None
@@ -154,9 +165,13 @@ class Worker:
         self._preparing = Preparing(loop.prepared)
         replies = Replies(connection, self.id, loop.emit)
         self._letters = Letters(connection, self.id, settings.pool, replies, self.metrics)
-        loop.attach(self._queue, replies, self._letters, self._lanes, self._preparing)
+        self._claims = Claims(
+            Bucket(connection, CLAIMS), settings.pool, self.id, self.metrics, loop.emit
+        )
+        loop.attach(self._queue, replies, self._letters, self._lanes, self._claims, self._preparing)
         connection.subscribe(subjects.CANCELS, self._cancelled)
         connection.subscribe(f"{subjects.GATEWAY_PULSES}.*", self._gateway_pulsed)
+        connection.subscribe(f"{subjects.WORKER_PULSES}.*", self._worker_pulsed)
         identity = WorkerPulse(
             self.id, settings.pool, socket.gethostname(), list(self._lanes.specs), {}
         )
@@ -188,6 +203,13 @@ class Worker:
             demand = ev.DemandSeen(message.gateway, message.outstanding_s, message.bulk_s)
             self._loop.emit(demand)
 
+    def _worker_pulsed(self, data: bytes, reply: str, status: str | None, subject: str) -> None:
+        message = _decoded(data)
+        if not isinstance(message, WorkerPulse) or message.worker == self.id:
+            return
+        if message.pool == self._settings.pool:
+            self._loop.emit(peer_event(message))
+
     async def drain(self) -> None:
         """Give back what has not started, answer the rest."""
         _log.event("worker_draining", units=len(self.core.units))
@@ -210,6 +232,8 @@ class Worker:
             await self._health.stop()
         if self._letters is not None:
             await self._letters.close()
+        if self._claims is not None:
+            await self._claims.close()
         if self._queue is not None:
             await self._queue.close()
         with contextlib.suppress(asyncio.CancelledError):

@@ -16,7 +16,7 @@ from shoal.core.worker import WorkerCore
 from shoal.errors import Unavailable
 from shoal.wire import subjects
 from shoal.wire.codec import encode
-from shoal.wire.queue import ModelPulse, WorkerPulse
+from shoal.wire.queue import LaneMemory, ModelPulse, WorkerPulse
 from shoal.worker.lanes import Lanes
 from shoal.worker.watch import Watch
 
@@ -72,6 +72,7 @@ class Report:
             held,
             self._core.draining,
             not self._unready and not self._core.draining,
+            {name: self._memory(lane) for name, lane in self._core.lanes.items()},
         )
         subject = f"{subjects.WORKER_PULSES}.{subjects.token(pulse.worker)}"
         with contextlib.suppress(Unavailable):
@@ -90,7 +91,18 @@ class Report:
             model.waiting_s,
             model.reason,
             model.cost.item_s(most_tokens),
+            model.footprint.bytes if model.footprint.measured else 0,
+            model.footprint.load_s if model.footprint.measured else 0.0,
+            name in self._core.pinned,
         )
+
+    def _memory(self, lane: Lane) -> LaneMemory:
+        rss = sum(runtime.rss_bytes for runtime in lane.runtimes.values())
+        memory = LaneMemory(lane.memory.used, lane.memory.budget or 0, rss)
+        self._watch.metrics.lane_memory(
+            lane.id, memory.held_bytes, memory.budget_bytes, memory.rss_bytes
+        )
+        return memory
 
     async def missing(self) -> list[str]:
         """What keeps this worker from being ready; empty when it is."""

@@ -62,6 +62,16 @@ class Watch:
             s=round(loaded.seconds, 3),
         )
 
+    def evicting(self, evict: ev.Evict) -> None:
+        """A runtime is told to let go of a model."""
+        self.metrics.evicted(evict.lane, evict.model)
+        _log.event("evicting", lane=evict.lane, model=evict.model, why=evict.reason)
+
+    def recycling(self, stop: ev.StopRuntime) -> None:
+        """A runtime is stopped, to be started anew."""
+        self.metrics.recycled(stop.lane, stop.kind)
+        _log.event("runtime_recycled", level="warning", lane=stop.lane, kind=stop.kind)
+
     def load_failed(self, lane: str, model: str, reason: str) -> None:
         """A model could not be loaded."""
         self.metrics.load_failed(model)

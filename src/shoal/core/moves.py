@@ -1,0 +1,189 @@
+"""Moves under way: a model gets its claim, room is made for it, it is loaded.
+
+    claiming -> clearing (each model that goes: claimed, no longer pulled for, idle, evicted) -> loading
+
+One move a lane at a time. A move is called off when a claim is refused, its room cannot be had or
+nobody waits any more; it never waits without an end. Also carries out what memory demands at
+once: a model that turned out larger than it was thought, a load or batch that was out of memory.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from shoal.core.claims import Claims
+from shoal.core.events import Instruction, Loaded, LoadFailed
+from shoal.core.lanes import Lane
+from shoal.core.models import ModelState
+from shoal.core.placement import Placement, Want, Why
+from shoal.core.residency import Residency
+from shoal.core.room import Room
+
+
+class Move(msgspec.Struct):
+    """One model on its way to one lane; `victims` make room, `spared` could not be claimed."""
+
+    lane: Lane
+    model: ModelState
+    why: Why
+    stage: Literal["claiming", "clearing", "loading"] = "claiming"
+    victims: dict[str, Literal["claiming", "leaving", "evicting"]] = {}
+    spared: set[str] = set()
+
+
+class Moves:
+    """All moves of a worker, at most one a lane."""
+
+    def __init__(
+        self,
+        residency: Residency,
+        placement: Placement,
+        room: Room,
+        claims: Claims,
+    ) -> None:
+        self._lanes = room.lanes
+        self._models = room.models
+        self._residency = residency
+        self._placement = placement
+        self._room = room
+        self._claims = claims
+        self._moves: dict[str, Move] = {}
+        self._short: set[tuple[str, str]] = set()  # loads that were out of memory once
+
+    def decide(self, now: float, *, begin: bool) -> list[Instruction]:
+        """Push every move on as far as it goes; `begin` new ones if any are worth it."""
+        out = [i for move in list(self._moves.values()) for i in self._advance(move, now)]
+        return out + (self._begin(now) if begin else [])
+
+    def _begin(self, now: float) -> list[Instruction]:
+        wants = self._placement.wants(now)
+        for want in wants:
+            misfit = self._placement.misfit(want)
+            if misfit is not None:
+                self._residency.refuse(want.model, self._placement.most(misfit), now, misfit)
+        moving = {move.model.spec.name for move in self._moves.values()}
+        lanes = [lane for name, lane in self._lanes.items() if name not in self._moves]
+        out: list[Instruction] = []
+        for lane, want in self._placement.decide(wants, now, moving, lanes):
+            move = self._moves[lane.id] = Move(lane, want.model, want.why)
+            out += self._claims.ask(want.model.spec.name, now)
+            out += self._advance(move, now)
+        return out
+
+    def stop(self, now: float) -> list[Instruction]:
+        """Call off what has not begun to load: this worker is about to leave."""
+        begun = [move for move in self._moves.values() if move.stage != "loading"]
+        return [i for move in begun for i in self._call_off(move, now)]
+
+    def _advance(self, move: Move, now: float) -> list[Instruction]:
+        name = move.model.spec.name
+        if move.stage == "loading":
+            if move.lane.wants(name) and name not in move.lane.resident:
+                return []
+            del self._moves[move.lane.id]
+            return self._claims.release(name, now, linger=name in move.lane.resident)
+        if not self._claims.asked(name) or move.model.state == "failed":
+            return self._call_off(move, now)
+        if not self._claims.holds(name):
+            return []
+        move.stage = "clearing"
+        return self._clear(move, now)
+
+    def _clear(self, move: Move, now: float) -> list[Instruction]:
+        """Bring every victim nearer to its end; once there is room, load."""
+        out = [i for name in list(move.victims) for i in self._press(move, name, now)]
+        if move.victims:
+            return out
+        if self._placement.need(move.model, move.lane) <= 0:
+            self._residency.want(move.model, move.lane)
+            move.stage = "loading"
+            return out
+        want = next((w for w in self._placement.wants(now) if w.model is move.model), None)
+        victims = self._victims(move, want, now)
+        if victims is None:
+            return out + self._call_off(move, now)
+        for name in victims:
+            move.victims[name] = "claiming"
+            out += self._claims.ask(name, now)
+        return out + [i for name in victims for i in self._press(move, name, now)]
+
+    def _victims(self, move: Move, want: Want | None, now: float) -> list[str] | None:
+        if want is None:
+            return None
+        return self._placement.victims(want, move.lane, now, move.spared)
+
+    def _press(self, move: Move, name: str, now: float) -> list[Instruction]:
+        lane = move.lane
+        if name not in lane.memory.copies:
+            del move.victims[name]
+            return self._claims.release(name, now, linger=True)
+        match move.victims[name]:
+            case "claiming" if not self._claims.asked(name):
+                del move.victims[name]
+                move.spared.add(name)
+            case "claiming" if self._claims.holds(name):
+                if not self._room.spare(name):
+                    del move.victims[name]
+                    move.spared.add(name)
+                    return self._claims.release(name, now, linger=False)
+                move.victims[name] = "leaving"
+                lane.leaving.add(name)
+                return self._press(move, name, now)
+            case "leaving" if self._room.idle(lane, name):
+                move.victims[name] = "evicting"
+                return [self._room.let_go(lane, name, f"for {move.model.spec.name}")]
+            case "leaving":
+                lane.leaving.add(name)  # again, if its runtime was started anew meanwhile
+        return []
+
+    def _call_off(self, move: Move, now: float) -> list[Instruction]:
+        """What is being let go goes on; who was only to leave stays."""
+        del self._moves[move.lane.id]
+        self._placement.called_off(move.model.spec.name, now)
+        out: list[Instruction] = []
+        for name, stage in move.victims.items():
+            move.lane.leaving.discard(name)
+            out += self._claims.release(name, now, linger=stage == "evicting")
+        return out + self._claims.release(move.model.spec.name, now, linger=False)
+
+    # --- what memory demands at once ----------------------------------------------------------------
+
+    def loaded(self, event: Loaded, now: float) -> list[Instruction]:
+        """A model is resident; if it is larger than was thought, others go, or it does."""
+        lane, model = self._lanes[event.lane], self._models[event.model]
+        self._residency.loaded(lane, model, event, now)
+        self._short.discard((lane.id, event.model))
+        over = -lane.memory.free
+        if over <= 0:
+            return []
+        reason = f"{event.model} holds more than was thought"
+        out = self._room.relieve(lane, over, now, event.model, reason)
+        if out:
+            return out
+        too_large = event.model in self._room.pinned or self._placement.too_large(model, lane)
+        evict = self._room.let_go(lane, event.model, f"{reason}, and there is no room for it")
+        if too_large:
+            self._residency.refuse(model, self._placement.most(lane), now, lane)
+        return [evict]
+
+    def out_of_memory(self, event: LoadFailed, now: float) -> list[Instruction] | None:
+        """A load was out of memory: evict something and try once more; None: it failed for good."""
+        lane, model = self._lanes[event.lane], self._models[event.model]
+        if not event.out_of_memory or (lane.id, event.model) in self._short:
+            self._short.discard((lane.id, event.model))
+            return None
+        need = lane.memory.needs(model.footprint)
+        reason = f"{event.model} was out of memory while it was loaded"
+        out = self._room.relieve(lane, need, now, event.model, reason)
+        out = out or self._room.relieve(lane, 1, now, event.model, reason)
+        if not out:
+            return None
+        self._short.add((lane.id, event.model))
+        self._residency.load_again(lane, model)
+        return out
+
+    def relieve(self, lane: Lane, model: str, now: float) -> list[Instruction]:
+        """One item alone was out of memory: let something idle go, if there is any."""
+        return self._room.relieve(lane, 1, now, model, f"a batch of {model} was out of memory")

@@ -1,0 +1,213 @@
+"""What to load on which lane: models that work waits for, hot ones once more, copies to be kept.
+
+A model that nobody has is loaded at once where there is room; where others must go, once its
+waiting outweighs each of them (`eviction.price_s`). One that all its copies cannot keep up with
+spreads to one more lane at a time. Every change of a model's copies is made under its claim
+(`moves`). Demand and peers are level-triggered: what a lost message said, the next one says again.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Literal
+
+import msgspec
+
+from shoal.core.demand import Wanted
+from shoal.core.lanes import Lane
+from shoal.core.models import ModelState
+from shoal.core.room import Room
+
+Why = Literal["demand", "hot", "replicas"]
+
+#: A model is hot when this many times its load seconds, and at least a second, wait for each copy:
+#: a new copy must still find work once it is there.
+HOT_LOADS = 2.0
+HOT_MIN_S = 1.0
+#: ... for this long: a burst that its copies are through with by then needs no other copy.
+HOT_FOR_S = 1.0
+#: Bulk work has no latency goal: its age counts this much less than that of interactive work.
+BULK_AGE = 0.1
+#: Of several workers the emptiest claims first: a full one waits this long, one that must evict as
+#: long again. A claim is answered within a millisecond or two.
+YIELD_S = 0.05
+#: A model whose move was called off (another has its claim, no room) is looked at again this late.
+RETRY_S = 1.0
+
+
+class Want(msgspec.Struct, frozen=True):
+    """A model to be loaded once more: why, since how many seconds, and what that weighs.
+
+    `weight_s`: its age and the seconds of work that wait, together; prices are compared with it.
+    `lane_s`: seconds of work for each copy that there is.
+    """
+
+    model: ModelState
+    why: Why
+    age_s: float
+    weight_s: float
+    lane_s: float
+
+
+class Placement:
+    """Chooses models and lanes; `moves` carries a choice out.
+
+    Args:
+        settle_s: how long after its start a worker listens to others before it loads anything that
+            is not pinned.
+    """
+
+    def __init__(
+        self,
+        room: Room,
+        settle_s: float,
+    ) -> None:
+        self._lanes = room.lanes
+        self._models = room.models
+        self._room = room
+        self._settle_s = settle_s
+        self._settled_at: float | None = None
+        self._kept = [m for m in room.models.values() if m.spec.min_replicas > 0]
+        self._since: dict[tuple[str, Why], float] = {}
+        self._retry_at: dict[str, float] = {}
+        self._look_at: float | None = None
+
+    def called_off(self, model: str, now: float) -> None:
+        """Its move came to nothing; try again later."""
+        self._retry_at[model] = now + RETRY_S
+
+    def next_wake(self) -> float | None:
+        """When a want has waited for long enough to be acted on, demand staying as it is."""
+        return self._look_at
+
+    # --- what is wanted ---------------------------------------------------------------------------
+
+    def wants(self, now: float) -> list[Want]:
+        """All models that are wanted on one more lane, the heaviest first."""
+        demand = self._room.demand
+        demand.forget_silent(now)
+        self._room.pool.forget_silent(now)
+        asked = [self._models[name] for name in demand.models() if name in self._models]
+        before, self._since = self._since, {}
+        found = [
+            want
+            for model in dict.fromkeys([*asked, *self._kept])
+            if (want := self._want(model, before, now)) is not None
+        ]
+        return sorted(found, key=lambda want: want.weight_s, reverse=True)
+
+    def _want(
+        self, model: ModelState, before: dict[tuple[str, Why], float], now: float
+    ) -> Want | None:
+        name = model.spec.name
+        copies = self._room.copies(name)
+        wanted = self._room.demand.models().get(name, Wanted())
+        lane_s = wanted.seconds / max(1, copies)
+        why: Why
+        if model.state == "failed":
+            return None
+        if copies == 0 and wanted.seconds > 0:
+            why = "demand"
+        elif copies < model.spec.min_replicas:
+            why = "replicas"
+        elif copies and lane_s > max(HOT_MIN_S, HOT_LOADS * model.footprint.load_s):
+            why = "hot"
+        else:
+            return None
+        since = self._since[name, why] = before.get((name, why), now)
+        age_s = now - since
+        pace = 1.0 if wanted.interactive_s > 0 or why != "demand" else BULK_AGE
+        return Want(model, why, age_s, pace * age_s + wanted.seconds, lane_s)
+
+    # --- where ------------------------------------------------------------------------------------
+
+    def decide(
+        self, wants: list[Want], now: float, moving: set[str], lanes: list[Lane]
+    ) -> list[tuple[Lane, Want]]:
+        """Moves to begin: of models that are not under way, at most one on each of `lanes`."""
+        self._look_at = None
+        if self._settled_at is None:
+            self._settled_at = now + self._settle_s
+        if now < self._settled_at:
+            self._look(self._settled_at)
+            return []
+        begun: list[tuple[Lane, Want]] = []
+        for want in wants:
+            name = want.model.spec.name
+            if name in moving:
+                continue
+            if self._retry_at.get(name, 0.0) > now:
+                self._look(self._retry_at[name])
+                continue
+            lane = self._lane_for(want, lanes, now)
+            if lane is not None:
+                lanes = [other for other in lanes if other is not lane]
+                begun.append((lane, want))
+        return begun
+
+    def _lane_for(self, want: Want, lanes: list[Lane], now: float) -> Lane | None:
+        """The lane with room, else the one that may make it; of several the least loaded."""
+        options = [
+            (need > 0, self._backlog_s(lane), -lane.memory.free, lane.id)
+            for lane in lanes
+            if self._suits(want, lane)
+            for need in [self.need(want.model, lane)]
+            if not self._yields(want, lane, need, now)
+            and (need <= 0 or self.victims(want, lane, now, set()) is not None)
+        ]
+        return self._lanes[min(options)[-1]] if options else None
+
+    def _suits(self, want: Want, lane: Lane) -> bool:
+        name = want.model.spec.name
+        if lane.wants(name) or name in lane.evicting or self.too_large(want.model, lane):
+            return False
+        if want.why == "replicas":  # on another worker, if there is one
+            return not (self._room.pool and any(o.wants(name) for o in self._lanes.values()))
+        return want.why == "demand" or self._backlog_s(lane) < want.lane_s / 2
+
+    def _yields(self, want: Want, lane: Lane, need: int, now: float) -> bool:
+        """Whether emptier workers are given the time to claim it before this one does."""
+        if not self._room.pool:
+            return False
+        budget = lane.memory.budget
+        wait_s = YIELD_S * (lane.memory.used / budget if budget else 0.0)
+        wait_s += YIELD_S if need > 0 else 0.0
+        wait_s += HOT_FOR_S if want.why == "hot" else 0.0
+        if want.age_s < wait_s:
+            self._look(now + wait_s - want.age_s)
+            return True
+        return False
+
+    def _backlog_s(self, lane: Lane) -> float:
+        """Seconds of work that all gateways have for this lane, shared with other copies."""
+        seconds = self._room.demand.seconds
+        return sum(seconds(name) / max(1, self._room.copies(name)) for name in lane.resident)
+
+    def need(self, model: ModelState, lane: Lane) -> int:
+        """Bytes that must come free before it can be loaded there."""
+        return lane.memory.needs(model.footprint) - lane.memory.free
+
+    def victims(self, want: Want, lane: Lane, now: float, but: set[str]) -> list[str] | None:
+        """Who would make room for it, if that is worth it now."""
+        most_s = want.weight_s if want.why == "demand" else 0.0
+        need = self.need(want.model, lane)
+        return self._room.pick(lane, need, want.model.footprint.load_s, most_s, now, but)
+
+    def most(self, lane: Lane) -> int:
+        """The largest model that the lane could hold beside what is pinned."""
+        budget = lane.memory.budget
+        if budget is None:
+            return sys.maxsize
+        copies = lane.memory.copies
+        return budget - sum(copies[name].bytes for name in self._room.pinned & copies.keys())
+
+    def too_large(self, model: ModelState, lane: Lane) -> bool:
+        return lane.memory.needs(model.footprint) > self.most(lane)
+
+    def misfit(self, want: Want) -> Lane | None:
+        """The largest lane, if even that could never hold the model."""
+        largest = max(self._lanes.values(), key=self.most)
+        return largest if self.too_large(want.model, largest) else None
+
+    def _look(self, at: float) -> None:
+        self._look_at = at if self._look_at is None else min(self._look_at, at)

@@ -1,0 +1,51 @@
+"""The other workers of the pool, as their pulses tell: who has copies of what.
+
+Copies are counted as they change, so that a question costs nothing however many peers there are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from shoal.core.events import PeerModel
+
+#: Workers pulse every half second; after six the worker is gone, or cut off.
+FORGET_S = 3.0
+
+
+class Pool:
+    """Copies of each model on all other workers, those on their way included."""
+
+    def __init__(self) -> None:
+        self._peers: dict[str, Mapping[str, PeerModel]] = {}
+        self._heard_at: dict[str, float] = {}
+        self._copies: Counter[str] = Counter()
+
+    def __bool__(self) -> bool:
+        """Whether there is any other worker."""
+        return bool(self._peers)
+
+    def seen(self, worker: str, models: Mapping[str, PeerModel], now: float) -> None:
+        self.lost(worker)
+        self._peers[worker], self._heard_at[worker] = models, now
+        self._count(models, 1)
+
+    def lost(self, worker: str) -> None:
+        self._heard_at.pop(worker, None)
+        self._count(self._peers.pop(worker, {}), -1)
+
+    def forget_silent(self, now: float) -> None:
+        """A worker that was not heard of for so long is gone, or cut off."""
+        for worker in [w for w, at in self._heard_at.items() if now - at > FORGET_S]:
+            self.lost(worker)
+
+    def copies(self, model: str) -> int:
+        return self._copies[model]
+
+    def _count(self, models: Mapping[str, PeerModel], sign: int) -> None:
+        for name, model in models.items():
+            if model.state == "resident":
+                self._copies[name] += sign * max(1, model.lanes)
+            elif model.state == "loading":
+                self._copies[name] += sign
