@@ -100,7 +100,11 @@ EXAMPLES: dict[str, codec.Message] = {
     ),
     # socket: with the 4-byte header
     "hello": m.Hello(
-        "torch", "0.1.0", "cuda:0", m.Capabilities("ours", "tokens", ["bert"], True, False)
+        "torch",
+        "0.1.0",
+        "cuda:0",
+        m.Capabilities("ours", "tokens", ["bert"], True, False),
+        device_bytes=24_000_000_000,
     ),
     "load": m.Load(
         "org/name", "/models/x", "bert", {"dense": {"dim": 2}}, "float16", 256, {"base_s": 0.5}, 2

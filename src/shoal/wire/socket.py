@@ -23,13 +23,15 @@ class Capabilities(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Hello(Message, frozen=True, tag="hello"):
-    """First message of a runtime on the socket."""
+    """First message of a runtime on the socket. `device_bytes`: all memory of its device, 0 for a
+    CPU, whose memory it shares with everybody."""
 
     kind: str
     version: str
     device: str
     capabilities: Capabilities
     protocol: int = PROTOCOL_VERSION
+    device_bytes: int = 0
 
 
 class Load(Message, frozen=True, tag="load"):

@@ -16,8 +16,18 @@ def give_back(device: torch.device) -> None:
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()
+    trim()
+
+
+def trim() -> None:
+    """Return pages that malloc keeps of what was freed."""
     with contextlib.suppress(OSError, AttributeError):  # glibc only
         ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
+def device_bytes(device: torch.device) -> int:
+    """All memory of a GPU; 0 for a CPU, whose memory is everybody's."""
+    return torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else 0
 
 
 def is_out_of_memory(error: BaseException) -> bool:
