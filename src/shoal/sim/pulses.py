@@ -1,0 +1,106 @@
+"""What processes tell each other periodically: demand, and where models are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from shoal.core import admission_events as admission
+from shoal.core import events as ev
+from shoal.gateway.service import BUSY_PULSE_S
+from shoal.sim.clock import Clock
+from shoal.sim.gateway import SimGateway
+from shoal.sim.residents import Residents
+from shoal.sim.scenario import Latency
+from shoal.sim.worker import SimWorker
+from shoal.worker.report import PULSE_S
+
+#: A worker that was silent for this long is taken for gone; several periods of a pulse.
+SILENT_S = 5.0
+
+T = TypeVar("T")
+
+
+class Pulses:
+    """Pulses of all gateways and workers. A pulse takes two hops, to all hearers at once.
+
+    `peers`: whether workers hear each other; where all models are resident everywhere, what they
+    would say decides nothing.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        latency: Latency,
+        gateways: list[SimGateway],
+        workers: list[SimWorker],
+        residents: Residents,
+        *,
+        peers: bool,
+    ) -> None:
+        self._clock = clock
+        self._delay_s = 2 * latency.hop_mean_s
+        self._gateways = gateways
+        self._workers = workers
+        self._residents = residents
+        self._peers = peers
+
+    def begin(self) -> None:
+        """Start the periods: workers and gateways one after the other, gateways' ears together."""
+        self._sweep()
+        _spread(self._clock, BUSY_PULSE_S, self._gateways, self._gateway_period)
+        if self._peers:
+            _spread(self._clock, PULSE_S, range(len(self._workers)), self._worker_period)
+
+    def _sweep(self) -> None:
+        changed = self._residents.heard(self._workers)
+        for gateway in self._gateways:
+            for model in changed:
+                gateway.rated(model)
+        self._clock.after(PULSE_S, self._sweep)
+
+    # --- gateways ---------------------------------------------------------------------------------
+
+    def _gateway_period(self, gateway: SimGateway) -> None:
+        self.demand(gateway)
+        self._clock.after(BUSY_PULSE_S, self._gateway_period, gateway)
+
+    def demand(self, gateway: SimGateway) -> None:
+        """A gateway tells what waits in it: the other gateways, and workers that may load."""
+        told = gateway.machine.outstanding()
+        heard = admission.PeerHeard(gateway.name, **msgspec.structs.asdict(told))
+        self._clock.after(self._delay_s, self._peer_heard, heard)
+        if self._peers:
+            seen = ev.DemandSeen(gateway.name, told.outstanding_s, told.bulk_s)
+            self._clock.after(self._delay_s, self._hear, seen, "")
+
+    def _peer_heard(self, heard: admission.PeerHeard) -> None:
+        for gateway in self._gateways:
+            if gateway.name != heard.gateway:
+                gateway.handle(heard)
+
+    def _hear(self, event: ev.Event, but: str) -> None:
+        for worker in self._workers:
+            if worker.name != but:
+                worker.emit(event)
+
+    # --- workers ----------------------------------------------------------------------------------
+
+    def _worker_period(self, number: int) -> None:
+        worker = self._workers[number]
+        if worker.alive:
+            seen = ev.PeerSeen(worker.name, worker.tells())
+            self._clock.after(self._delay_s, self._hear, seen, worker.name)
+        self._clock.after(PULSE_S, self._worker_period, number)
+
+    def gone(self, worker: SimWorker) -> None:
+        """This worker died; the others notice that it is silent."""
+        if self._peers:
+            self._clock.after(SILENT_S, self._hear, ev.PeerLost(worker.name), worker.name)
+
+
+def _spread(clock: Clock, period_s: float, those: Sequence[T], call: Callable[[T], None]) -> None:
+    for number, one in enumerate(those):
+        clock.after(period_s * number / len(those), call, one)
