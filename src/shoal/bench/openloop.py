@@ -50,11 +50,13 @@ class Answered(msgspec.Struct, frozen=True):
         latency_s: of each arrival, in their order; None where there was no answer with status 200.
         errors: status (or what went wrong) -> how often.
         late_s: the most that the generator itself was behind.
+        began_at: when it began, in seconds since 1970, to be compared with times in logs.
     """
 
     latency_s: list[float | None]
     errors: dict[str, int]
     late_s: float
+    began_at: float = 0.0
 
 
 def open_generator() -> Helper[Arrivals, Answered]:
@@ -111,6 +113,7 @@ class _Run:
         self._open = [0] * len(arrivals.targets)
         self._lines: list[_Line] = []
         self._began = 0.0
+        self.began_at = 0.0
         self._left = len(arrivals.due_s)
         self._connecting: set[asyncio.Task[None]] = set()
         self.latency_s: list[float | None] = [None] * self._left
@@ -123,7 +126,7 @@ class _Run:
         for target in range(len(self._free)):
             for _ in range(_READY_CONNECTIONS):
                 self._free[target].append(await self._connect(target))
-        self._began = time.perf_counter()
+        self._began, self.began_at = time.perf_counter(), time.time()
         targets = itertools.cycle(range(len(self._free)))
         for number, due_s in enumerate(self._arrivals.due_s):
             wait_s = due_s - self._now()
@@ -194,7 +197,7 @@ async def drive(arrivals: Arrivals) -> Answered:
     run = _Run(arrivals)
     await run.drive()
     errors = {what: count for what, count in run.errors.items() if count}
-    return Answered(run.latency_s, errors, run.late_s)
+    return Answered(run.latency_s, errors, run.late_s, run.began_at)
 
 
 if __name__ == "__main__":
