@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from shoal.bench import cost as cost_bench
@@ -13,6 +14,10 @@ from shoal.bench import overhead as overhead_bench
 from shoal.bench import peers as peers_bench
 from shoal.bench import report
 from shoal.bench.rivals import read_rivals
+from shoal.bench.topology import measure as topology_bench
+from shoal.bench.topology import plans, results
+from shoal.catalog.fetch import fetch
+from shoal.catalog.resolve import Catalog
 from shoal.errors import ShoalError
 
 app = typer.Typer(
@@ -65,6 +70,42 @@ def peers(
     print(f"{result.machine}\n\n{peers_bench.table(result)}")
     if json is not None:
         report.write_json(json, result)
+
+
+@app.command()
+def topology(
+    devices: Annotated[str, typer.Option(help="Among gpu, cpu (tables) and real")] = "gpu,cpu,real",
+    workers: Annotated[int, typer.Option(help="Workers of each topology")] = 8,
+    lanes: Annotated[int, typer.Option(help="Devices of a worker")] = 1,
+    slower: Annotated[float, typer.Option(help="Than a GPU, so that the cores keep up")] = 10.0,
+    seconds: Annotated[float, typer.Option(help="Length of a try at one rate")] = 3.0,
+    rounds: Annotated[int, typer.Option(help="Searches for each knee; medians count")] = 2,
+    quick: Annotated[bool, typer.Option(help="One traffic, four workers, one round")] = False,
+    json: Json = None,
+) -> None:
+    """A shared pull queue against push routers: same workers, same devices, same traffic."""
+    kinds = msgspec.convert(devices.split(","), list[plans.Devices])
+    options = plans.Options(kinds, workers, lanes, slower=slower, seconds=seconds, rounds=rounds)
+    plan = plans.quick(options) if quick else plans.plan(options)
+    result = topology_bench.measure(plan, _tell)
+    print(f"{result.machine}\n\n{results.table(result)}")
+    if json is not None:
+        report.write_json(json, result)
+
+
+@app.command()
+def timetable(
+    profile: Annotated[str, typer.Option(help="Of all-MiniLM-L6-v2's card")] = "cpu-bf16",
+    threads: Annotated[int, typer.Option(help="Compute threads")] = 1,
+    rounds: Annotated[int, typer.Option(help="Batches of each size")] = 24,
+) -> None:
+    """How long real batches take, by their tokens; `topology` is timed by such a table."""
+    from shoal.bench import timetable as timetable_bench  # imports torch
+
+    card = Catalog.load([]).card("all-MiniLM-L6-v2")
+    folder = fetch(card, cache_dir=None, offline=False)
+    result = timetable_bench.measure(folder, card.profile(profile), threads, rounds)
+    print(f"{result.machine}\n\n{timetable_bench.table(result)}\n\n{result.points}")
 
 
 @app.command()

@@ -15,6 +15,9 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 # Fields of proc_pid_stat(5), counted from the one after the command's name.
 _STATE, _PARENT, _USER_TICKS, _SYSTEM_TICKS = 0, 1, 11, 12
 
+# Fields of the first line of proc_stat(5), after its name.
+_IDLE, _WAITING = 3, 4
+
 ROLES = ("gateway", "broker", "worker", "runtime")
 
 
@@ -50,6 +53,13 @@ def cpu_s(pids: Iterable[int]) -> float:
         for fields in map(_stat, pids)
         if fields
     )
+
+
+def machine_s() -> tuple[float, float]:
+    """(seconds in which cores of this machine were busy, seconds of all of them) since it started."""
+    ticks = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    idle = ticks[_IDLE] + ticks[_WAITING]
+    return (sum(ticks) - idle) / _TICKS_PER_S, sum(ticks) / _TICKS_PER_S
 
 
 @contextlib.contextmanager

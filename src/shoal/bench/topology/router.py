@@ -37,11 +37,11 @@ REPORT_S = 0.1
 _CLASS: TrafficClass = "work"
 
 
-class _State(msgspec.Struct):
+class _State(msgspec.Struct, frozen=True):
     subjects: dict[str, int] = {}
 
 
-class _Stream(msgspec.Struct):
+class _Stream(msgspec.Struct, frozen=True):
     state: _State = _State()
 
 
