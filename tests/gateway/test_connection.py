@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from urllib.parse import urlsplit
 
@@ -122,14 +123,86 @@ async def test_a_caller_that_does_not_read_its_answer_is_given_up(
     broker: BrokerServer, worker: ScriptedWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shoal.gateway.connection.STALL_S", 0.2)
-    body = msgspec.json.encode({"items": ["a"] * 60_000})
-    request = HEAD.replace(b"%d" % len(BODY), b"%d" % len(body)) + b"\r\n" + body
     async with serving(broker, max_items=60_000) as served:
         connections = served.server.server_state.connections
         with socket.create_connection((served.http.base_url.host, served.http.base_url.port)) as c:
-            await asyncio.to_thread(c.sendall, request)
+            await asyncio.to_thread(c.sendall, large_request())
             await until(lambda: connections)
             await until(lambda: not connections, within_s=15)
+
+
+LARGE = {"items": ["a"] * 60_000}
+
+
+def large_request() -> bytes:
+    body = msgspec.json.encode(LARGE)
+    return HEAD.replace(b"%d" % len(BODY), b"%d" % len(body)) + b"\r\n" + body
+
+
+def connected(served: Served) -> socket.socket:
+    """A socket whose own buffer hides little of what is not read."""
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    made.connect((served.http.base_url.host, served.http.base_url.port))
+    return made
+
+
+async def test_a_caller_that_reads_too_slowly_is_given_up(
+    broker: BrokerServer, worker: ScriptedWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shoal.gateway.connection.STALL_S", 0.2)
+    async with serving(broker, max_items=60_000) as served:
+        connections = served.server.server_state.connections
+        with connected(served) as c:
+            await asyncio.to_thread(c.sendall, large_request())
+            await until(lambda: connections)
+            while connections:  # ends in time, or the whole test does
+                await asyncio.to_thread(c.recv, 1024)
+                await asyncio.sleep(0.001)
+            await until(lambda: served.app.gateway.unread.bytes == 0)
+
+
+async def test_a_caller_that_reads_at_its_leisure_has_all_of_its_answer(
+    broker: BrokerServer, worker: ScriptedWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shoal.gateway.connection.STALL_S", 0.2)
+    monkeypatch.setattr("shoal.gateway.connection.LEAST_TAKEN_BYTES", 1000)
+    async with serving(broker, max_items=60_000) as served:
+        host, port = served.http.base_url.host, served.http.base_url.port
+        with socket.create_connection((host, port), timeout=5) as c:
+            await asyncio.to_thread(c.sendall, large_request())
+            answer = bytearray()
+            while not answer.endswith(b'"usage":{"tokens":180000}}'):
+                answer += await asyncio.to_thread(c.recv, 1 << 16)
+                await asyncio.sleep(0.005)  # a second in all: several looks at the reader
+        assert answer.count(b'"dense"') == 60_000
+        await until(lambda: served.app.gateway.unread.bytes == 0)
+
+
+def _reads_to_the_end(reader: socket.socket) -> bool:
+    answer = bytearray()
+    with contextlib.suppress(ConnectionResetError):
+        while chunk := reader.recv(1 << 16):
+            answer += chunk
+    return answer.endswith(b"}")
+
+
+async def test_unread_answers_are_bounded_together_and_the_slowest_reader_ends(
+    broker: BrokerServer, worker: ScriptedWorker
+) -> None:
+    async with serving(broker, max_items=60_000, max_unread_bytes=6_000_000) as served:
+        connections = served.server.server_state.connections
+        unread = served.app.gateway.unread
+        with connected(served) as first, connected(served) as second:
+            await asyncio.to_thread(first.sendall, large_request())
+            await until(lambda: unread.bytes)
+            await asyncio.to_thread(second.sendall, large_request())
+            await until(lambda: len(connections) == 1)
+            assert 0 < unread.bytes <= 6_000_000
+            assert not await asyncio.to_thread(_reads_to_the_end, first)
+            whole = await served.http.post(f"/v1/encode/{MODEL}", json={"items": ["a"]})
+            assert whole.status_code == 200
+        await until(lambda: unread.bytes == 0)
 
 
 async def test_a_caller_that_goes_away_in_the_middle_leaves_nothing(gateway: Served) -> None:

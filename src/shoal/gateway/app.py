@@ -19,7 +19,7 @@ from shoal.errors import (
 )
 from shoal.gateway.access import Access
 from shoal.gateway.envelope import Envelope, error_response, native
-from shoal.gateway.http import Header, Receive, Request, Response, Scope, Send
+from shoal.gateway.http import JOIN_MOST_BYTES, Header, Receive, Request, Response, Scope, Send
 from shoal.gateway.router import Route, Router
 from shoal.gateway.routes import routes
 from shoal.gateway.service import Gateway
@@ -96,7 +96,18 @@ class App:
             request.let_go(self.gateway.bodies)
         seconds = time.perf_counter() - request.started
         self._record(route, request, response, seconds)
-        await response.send(send, self._headers(request, seconds))
+        await self._send(request, response, send, self._headers(request, seconds))
+
+    async def _send(
+        self, request: Request, response: Response, send: Send, headers: list[Header]
+    ) -> None:
+        size, connection = response.bytes, request.connection
+        if connection is None or size <= JOIN_MOST_BYTES:
+            await response.send(send, headers)
+            return
+        with self.gateway.unread.holding(size, connection):
+            await response.send(send, headers)
+            await connection.drained()
 
     def _identify(self, request: Request) -> None:
         self._calls += 1

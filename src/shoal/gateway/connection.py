@@ -14,14 +14,17 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from shoal.errors import HeadTimeout, HeadTooLarge, InvalidRequest, ShoalError
 from shoal.gateway.envelope import error_response
+from shoal.gateway.http import CONNECTION
 from shoal.gateway.onewrite import OneWriteProtocol
 
 #: Request line and headers; what comes in one read of the socket may pass it.
 MAX_HEAD_BYTES = 64 * 1024
 #: How long they may take, from the connection's start or their first byte.
 HEAD_S = 30.0
-#: A caller that takes nothing of its answer for this long is gone; the answer takes memory.
+#: How often it is looked at how much a caller has taken of its answer, which takes memory.
 STALL_S = 60.0
+#: Less than this in that time, 17 kB/s, and the caller is given up.
+LEAST_TAKEN_BYTES = 1 << 20
 
 
 class GatewayConnection(OneWriteProtocol):
@@ -78,19 +81,38 @@ class GatewayConnection(OneWriteProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._watch_reader(0)
+        if self._stall_timer is None:
+            self._watch_reader()
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._stop_stall_timer()
+        if self.cycle is None or self.cycle.response_complete:
+            self._stop_stall_timer()
 
-    def _watch_reader(self, unread: int) -> None:
-        """End the connection if as much as last time, `unread`, still waits to be read."""
-        waiting = self.transport.get_write_buffer_size()
-        if waiting == unread:
-            self.transport.abort()
-        else:
-            self._stall_timer = self.loop.call_later(STALL_S, self._watch_reader, waiting)
+    def _watch_reader(self) -> None:
+        self._stall_timer = self.loop.call_later(STALL_S, self._look_at_reader, self._taken_bytes())
+
+    def _look_at_reader(self, before: int) -> None:
+        """End the connection if too little was taken since it was looked at `before`."""
+        self._stall_timer = None
+        if self.flow.write_paused:
+            if self._taken_bytes() - before < LEAST_TAKEN_BYTES:
+                self.transport.abort()
+            else:
+                self._watch_reader()
+
+    def _taken_bytes(self) -> int:
+        return self.gathering.written - self.transport.get_write_buffer_size()
+
+    def abort(self) -> None:
+        """End the connection; what waits to be read is dropped."""
+        self.transport.abort()
+
+    async def drained(self) -> None:
+        """Return once nearly all that was written has been taken, or the connection is lost."""
+        await asyncio.sleep(0)  # what is written goes out at the end of the loop's turn
+        if self.flow.write_paused:
+            await self.flow.drain()
 
     def _stop_stall_timer(self) -> None:
         if self._stall_timer is not None:
@@ -101,6 +123,7 @@ class GatewayConnection(OneWriteProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self.scope["extensions"] = {CONNECTION: {"connection": self}}
         self._in_head, self._head_bytes = True, 0
 
     def on_headers_complete(self) -> None:

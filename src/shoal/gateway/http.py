@@ -20,6 +20,7 @@ from shoal.errors import (
     RequestCancelled,
     UnsupportedMediaType,
 )
+from shoal.gateway.unread import Connection
 from shoal.telemetry.trace import Trace
 from shoal.wire.codec import Buffer
 from shoal.wire.queue import Timings
@@ -39,6 +40,8 @@ MSGPACK_TYPES = frozenset({MSGPACK, b"application/x-msgpack", b"application/vnd.
 DRAIN_MOST = 4
 #: Pieces of a body are joined up to this size: a write (20 µs) costs more than the copy.
 JOIN_MOST_BYTES = 64 * 1024
+#: The ASGI extension in which the server gives the `connection` itself, an `unread.Connection`.
+CONNECTION = "shoal.connection"
 #: What is left of a deadline that passed while the body came in.
 LEAST_LEFT_S = 0.001
 
@@ -71,6 +74,7 @@ class Request:
     Attributes:
         id: echoed to the caller; `key` is unique over all gateways.
         complete: the body was read to the end.
+        connection: that it came on, where the server tells.
         held_bytes: of its body, taken from the gateway's `BodyBudget`.
         timeout_s: counted from `started`.
         key_name: of the API key it came with; empty without one.
@@ -82,6 +86,7 @@ class Request:
     __slots__ = (
         "caller",
         "complete",
+        "connection",
         "headers",
         "held_bytes",
         "id",
@@ -104,6 +109,8 @@ class Request:
         self.path: str = scope["path"]
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.receive = receive
+        extension = scope.get("extensions", {}).get(CONNECTION, {})
+        self.connection: Connection | None = extension.get("connection")
         self.started = started
         self.id = self.key = self.key_name = ""
         self.user = self.headers.get(b"x-user", b"")
@@ -204,6 +211,11 @@ class Response(msgspec.Struct, frozen=True):
     content_type: bytes = JSON
     headers: tuple[Header, ...] = ()
 
+    @property
+    def bytes(self) -> int:
+        """Size of the body."""
+        return len(self.body) if isinstance(self.body, bytes) else sum(map(len, self.body))
+
     def with_headers(self, more: tuple[Header, ...]) -> Response:
         """The same response with `more` headers."""
         return msgspec.structs.replace(self, headers=self.headers + more)
@@ -211,7 +223,7 @@ class Response(msgspec.Struct, frozen=True):
     async def send(self, send: Send, more: list[Header]) -> None:
         """Write status, headers (`more` included) and body."""
         pieces = self.body if isinstance(self.body, list) else [self.body]
-        size = sum(map(len, pieces))
+        size = self.bytes
         if size <= JOIN_MOST_BYTES:
             pieces = [b"".join(pieces)]
         headers = [*self._entity(size), *self.headers, *more]

@@ -13,16 +13,21 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 
 class OneWriteTransport:
-    """A transport that gathers what is written until the end of the loop's turn."""
+    """A transport that gathers what is written until the end of the loop's turn.
 
-    __slots__ = ("_call_soon", "_held", "_transport")
+    `written`: bytes so far, those that nobody took yet included.
+    """
+
+    __slots__ = ("_call_soon", "_held", "_transport", "written")
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
         self._call_soon = loop.call_soon
         self._held: list[bytes] = []
+        self.written = 0
 
     def write(self, data: bytes) -> None:
+        self.written += len(data)
         self._held.append(data)
         if len(self._held) == 1:
             self._call_soon(self._flush)
@@ -45,5 +50,5 @@ class OneWriteProtocol(HttpToolsProtocol):
     """uvicorn's HTTP/1.1 protocol over such a transport."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        gathering = OneWriteTransport(transport, self.loop)
-        super().connection_made(gathering)  # type: ignore[arg-type]
+        self.gathering = OneWriteTransport(transport, self.loop)
+        super().connection_made(self.gathering)  # type: ignore[arg-type]

@@ -17,6 +17,7 @@ from shoal.errors import BrokerError, ProtocolError, Unavailable
 from shoal.gateway.fleet import Fleet
 from shoal.gateway.http import BodyBudget
 from shoal.gateway.inflight import Inflight
+from shoal.gateway.unread import Unread
 from shoal.settings import GatewaySettings
 from shoal.telemetry import log, trace
 from shoal.telemetry.background import background
@@ -48,6 +49,7 @@ class Gateway:
         self.inflight = Inflight(id_, settings, connection, self.fleet, self.metrics)
         self.tracer = trace.tracer(settings.otlp_endpoint, "shoal-gateway")
         self.bodies = BodyBudget(settings.max_bodies_bytes)
+        self.unread = Unread(settings.max_unread_bytes)
         self.draining = False
         self._measured: set[str] = set()
         self._connection = connection
