@@ -1,3 +1,5 @@
+import base64
+
 import msgspec
 import numpy as np
 import pytest
@@ -44,10 +46,37 @@ def test_anything_else_is_an_invalid_item_that_names_the_forms(raw: bytes) -> No
         encode.read_item(raw, "json")
 
 
-@pytest.mark.parametrize("raw", [b"", b"\xc1", b"\xa3\xed\xa0\x80", b"\x91", b"\xc4\x01a", b"\x05"])
+@pytest.mark.parametrize("raw", [b"", b"\xc1", b"\xa3\xed\xa0\x80", b"\x91", b"\xc4\x05a", b"\x05"])
 def test_malformed_messagepack_items(raw: bytes) -> None:
     with pytest.raises(InvalidItem):
         encode.read_item(raw, "msgpack")
+
+
+def test_media_are_bytes_in_messagepack_and_base64_in_json() -> None:
+    data = bytes(range(256))
+    assert encode.read_item(msgspec.msgpack.encode(data), "msgpack") == encode.Media(data)
+    text = base64.b64encode(data).decode()
+    for kind in ("image", "audio"):
+        media = encode.Media(data, kind)  # type: ignore[arg-type]
+        assert encode.read_item(msgspec.msgpack.encode({kind: data}), "msgpack") == media
+        assert encode.read_item(msgspec.json.encode({kind: text}), "json") == media
+    url = {"image_url": f"data:image/png;base64,{text}"}
+    assert encode.read_item(msgspec.json.encode(url), "json") == encode.Media(data, "image")
+
+
+@pytest.mark.parametrize(
+    ("item", "why"),
+    [
+        ({"image": "no base64"}, "base64"),
+        ({"image_url": "https://example.org/a.png"}, "nothing is fetched"),
+        ({"image_url": "data:image/png,raw"}, "must be data:"),
+        ({"image_url": "data:image/png;base64,%%"}, "invalid base64"),
+        ({"image": "AAAA", "text": "a"}, "exactly one"),
+    ],
+)
+def test_media_that_cannot_be_read_say_why(item: object, why: str) -> None:
+    with pytest.raises(InvalidItem, match=why):
+        encode.read_item(msgspec.json.encode(item), "json")
 
 
 def test_cuts_then_normalises_then_converts() -> None:

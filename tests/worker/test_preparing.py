@@ -23,6 +23,6 @@ class Panicking:
 def test_a_panic_of_the_tokenizer_fails_the_unit_only() -> None:
     params = EncodeParams()
     unit = Unit("u", "r", "m", "encode", params, "json", [b'"fish"'], 1.0, "reply")
-    (outcome,) = prepare(unit, cast(Preparer, Panicking()))
+    (outcome,) = prepare(unit, unit.items, cast(Preparer, Panicking()))
     assert isinstance(outcome, ComputeFailed)
     assert "index out of bounds" in outcome.message

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -117,13 +118,22 @@ class Stack:
         return self._keeper(name, "gateway", settings, plan.gateway.drain_s)
 
     def _keeper(self, name: str, role: str, settings: dict[str, Any], drain_s: float) -> Keeper:
-        env = child_environment(self._plan.given, {**settings, "broker_url": self.broker_url})
+        shared = {"broker_url": self.broker_url, "payload_url": _payload_url(self._plan)}
+        env = child_environment(self._plan.given, {**settings, **shared})
         command = [sys.executable, "-m", "shoal.cli", role]
         return Keeper(name, Child(command, env, drain_s + STOP_MARGIN_S), self._report)
 
 
 def _broker_settings(plan: Plan) -> CommonSettings:
     return msgspec.structs.replace(plan.serve, store_dir=plan.store_dir)
+
+
+def _payload_url(plan: Plan) -> str | None:
+    """A folder beside the store of a broker that runs here; a cluster has to name what it shares."""
+    if plan.serve.payload_url or plan.serve.broker_url:
+        return plan.serve.payload_url
+    store = Path(plan.store_dir).absolute()
+    return store.with_name(f"{store.name}-payloads").as_uri()
 
 
 async def _try_broker(settings: CommonSettings) -> None:

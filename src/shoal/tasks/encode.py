@@ -1,11 +1,12 @@
-"""`encode`: reads a text or token-id item, and turns pooled vectors into what was asked.
+"""`encode`: reads a text, token-id or media item, and turns pooled vectors into what was asked.
 
 Pure: bytes and arrays in, values out. Tokenizing and computing happen elsewhere.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import base64
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -14,14 +15,34 @@ from numpy.typing import NDArray
 from shoal.errors import InvalidItem, ModelOutputInvalid
 from shoal.values import EncodeParams, Encoding
 
-FORMS = 'a string, {"text": "..."}, or a list of token ids'
+FORMS = (
+    'a string, {"text": "..."}, a list of token ids; or, where the model takes them, bytes '
+    '(MessagePack), {"image": "<base64>"}, {"image_url": "data:..."} or {"audio": "<base64>"}'
+)
+#: MessagePack's types of bytes: https://github.com/msgpack/msgpack/blob/master/spec.md#bin-format-family
+_BIN = frozenset((0xC4, 0xC5, 0xC6))
 
 Vectors = NDArray[np.floating[Any]]
 
 
+class Media(msgspec.Struct, frozen=True):
+    """A file: an image, audio, or (`kind` None) whichever the model takes."""
+
+    data: bytes
+    kind: Literal["image", "audio"] | None = None
+
+
+Item = str | list[int] | Media
+
+
 class _ItemObject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Exactly one is given. In JSON, bytes are base64."""
+
     text: str | None = None
     tokens: list[int] | None = None
+    image: bytes | None = None
+    image_url: str | None = None
+    audio: bytes | None = None
 
 
 _Item = str | list[int] | _ItemObject
@@ -29,24 +50,53 @@ _DECODERS: dict[Encoding, Any] = {
     "json": msgspec.json.Decoder(_Item),
     "msgpack": msgspec.msgpack.Decoder(_Item),
 }
+_decode_bin = msgspec.msgpack.Decoder(bytes).decode
 
 
-def read_item(raw: bytes, encoding: Encoding) -> str | list[int]:
-    """The text or the token ids of one item.
+def read_item(raw: bytes | bytearray | memoryview, encoding: Encoding) -> Item:
+    """One item, decoded.
 
     Raises:
         InvalidItem: not one of the allowed forms, or text that is not Unicode (a lone surrogate).
     """
     try:
+        if encoding == "msgpack" and raw and raw[0] in _BIN:
+            return Media(_decode_bin(raw))
         item = _DECODERS[encoding].decode(raw)
     except (msgspec.DecodeError, RecursionError, OverflowError) as error:
         why = str(error) if isinstance(error, msgspec.ValidationError) else "not valid Unicode text"
         raise InvalidItem(f"{why}; an item is {FORMS}") from None
     if isinstance(item, str | list):
         return item
-    if (item.text is None) == (item.tokens is None):
-        raise InvalidItem(f'give exactly one of "text" and "tokens"; an item is {FORMS}')
+    return _content(item)
+
+
+def _content(item: _ItemObject) -> Item:
+    given = [value for value in msgspec.structs.astuple(item) if value is not None]
+    if len(given) != 1:
+        names = '"text", "tokens", "image", "image_url" and "audio"'
+        raise InvalidItem(f"give exactly one of {names}; an item is {FORMS}")
+    if item.image is not None:
+        return Media(item.image, "image")
+    if item.image_url is not None:
+        return Media(_data_of(item.image_url), "image")
+    if item.audio is not None:
+        return Media(item.audio, "audio")
     return item.text if item.text is not None else (item.tokens or [])
+
+
+def _data_of(url: str) -> bytes:
+    """What a ``data:`` URL holds (RFC 2397). Raises `InvalidItem`: no other URL is ever fetched."""
+    head, comma, data = url.partition(",")
+    if not head.startswith("data:") or not head.endswith(";base64") or not comma:
+        raise InvalidItem(
+            '"image_url" must be data:<type>;base64,<data>: nothing is fetched from elsewhere; '
+            "send the bytes themselves"
+        )
+    try:
+        return base64.b64decode(data, validate=True)
+    except ValueError:
+        raise InvalidItem('"image_url" holds invalid base64') from None
 
 
 def finish(pooled: NDArray[np.float32], params: EncodeParams, normalize: bool) -> Vectors:

@@ -76,7 +76,7 @@ class RemoveAdapter(Message, frozen=True, tag="remove-adapter"):
 class Run(Message, frozen=True, tag="run"):
     """One batch. For ``inputs: tokens``: `tokens` int32 [total_tokens] packed, `lengths` int32
     [n_items]. For ``inputs: text``: `texts`, one an item. For ``inputs: media``: `media`, the bytes
-    of one file an item."""
+    of one file an item, and `texts` for items that are none: the entry of the other is empty."""
 
     batch: int
     model: str

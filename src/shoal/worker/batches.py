@@ -31,14 +31,8 @@ class Batches:
     def started(self, run: ev.Run, now: float) -> Run:
         """The batch as the runtime takes it."""
         self._running[run.batch] = (run, now)
-        prepared = [self._item(item) for item in run.items]
-        heads = self._asked(run)
-        if prepared[0].text is not None:
-            return Run(run.batch, run.model, heads, texts=[p.text or "" for p in prepared])
-        ids = [p.ids for p in prepared if p.ids is not None]
-        lengths = np.array([len(i) for i in ids], dtype=np.int32)
-        tokens = ids[0] if len(ids) == 1 else np.concatenate(ids)
-        return Run(run.batch, run.model, heads, to_wire(tokens), to_wire(lengths))
+        items = [self._item(item) for item in run.items]
+        return packed(run.batch, run.model, self._asked(run), items)
 
     def _item(self, item: ev.Item) -> Prepared:
         prepared = self._units[item.unit].items[item.index]
@@ -120,6 +114,18 @@ class Batches:
                 stash.fail(item.index, encode.invalid_output().info)
             else:
                 stash.rows[item.index] = {head: array[position] for head, array in vectors.items()}
+
+
+def packed(batch: int, model: str, heads: list[str], items: list[Prepared]) -> Run:
+    """Items that were prepared for one model, as its runtime takes them."""
+    if items[0].ids is None:
+        texts = [i.text or "" for i in items] if any(i.text is not None for i in items) else None
+        media = [i.media or b"" for i in items] if any(i.media for i in items) else None
+        return Run(batch, model, heads, texts=texts, media=media)
+    ids = [i.ids for i in items if i.ids is not None]
+    lengths = np.array([len(i) for i in ids], dtype=np.int32)
+    tokens = ids[0] if len(ids) == 1 else np.concatenate(ids)
+    return Run(batch, model, heads, to_wire(tokens), to_wire(lengths))
 
 
 def _rows(done: Done, heads: list[str], items: int) -> dict[str, NDArray[Any]]:

@@ -13,7 +13,6 @@ from itertools import count
 from typing import Any, Protocol
 
 import msgspec
-import numpy as np
 
 from shoal.catalog.resolve import Catalog
 from shoal.core import events as ev
@@ -23,7 +22,6 @@ from shoal.runtimes.link import RuntimeProcess, RuntimeSpec
 from shoal.settings import WorkerSettings
 from shoal.telemetry import log
 from shoal.values import EncodeParams
-from shoal.wire.arrays import to_wire
 from shoal.wire.socket import (
     AskStats,
     Done,
@@ -35,6 +33,7 @@ from shoal.wire.socket import (
     Unload,
     Unloaded,
 )
+from shoal.worker.batches import packed
 from shoal.worker.models import files_of, load_of, preparer_of
 from shoal.worker.text import Preparer
 
@@ -152,18 +151,14 @@ class Lanes:
 
     async def probe(self, lane: str, model: str) -> None:
         """A forward pass of one short item, straight to the runtime. Raises `Unavailable`."""
-        (item,) = self.preparers[model].prepare(["ready"], EncodeParams())
+        preparer = self.preparers[model]
+        (item,) = preparer.prepare([preparer.probe], EncodeParams())
         if isinstance(item, ShoalError):
             raise Unavailable(item.message)
         probe = next(self._probe_ids)
         future = self._probes[probe] = asyncio.get_running_loop().create_future()
-        if item.ids is None:
-            run = Run(probe, model, ["dense"], texts=[item.text or ""])
-        else:
-            lengths = np.array([item.length], dtype=np.int32)
-            run = Run(probe, model, ["dense"], to_wire(item.ids), to_wire(lengths))
         try:
-            self.run(lane, run)
+            self.run(lane, packed(probe, model, ["dense"], [item]))
             await future
         finally:
             self._probes.pop(probe, None)

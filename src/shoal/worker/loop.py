@@ -197,6 +197,7 @@ class Loop:
             case ev.Run():
                 self._lanes.run(instruction.lane, self._batches.started(instruction, now))
             case ev.Reply(unit):
+                self._preparing.release(unit)
                 self._replies.send(self.units[unit])
             case ev.Forget(unit):
                 self._watch.answered(self._forget(unit))
@@ -207,6 +208,7 @@ class Loop:
                 self.units[unit].fail(index, error)
             case ev.Fail(unit, error):
                 self._watch.unit_failed(self.units[unit], error)
+                self._preparing.release(unit)
                 self._replies.send_error(self.units[unit], error)
             case ev.SetAside(unit):
                 self._letters.keep(self.units[unit], instruction)
@@ -250,6 +252,7 @@ class Loop:
         stash = self.units.pop(unit)
         self._queue.release(stash.ack)
         self._replies.forget(stash)
+        self._preparing.release(unit)
         if not self.units:
             self._empty.set()
         return stash
@@ -266,12 +269,15 @@ class Loop:
 
 
 def _head(unit: Unit, published: float) -> ev.UnitHead:
+    payload_bytes = sum(payload.bytes for payload in unit.payloads.values())
+    item_bytes = sum(map(len, unit.items)) + payload_bytes
     return ev.UnitHead(
         id=unit.id,
         request=unit.request,
         model=unit.model,
-        estimate=estimated_features(sum(map(len, unit.items)), len(unit.items)),
+        estimate=estimated_features(item_bytes, len(unit.items)),
         deadline=published + unit.budget_s,
         klass=unit.klass,
         tenant=unit.tenant,
+        payload_bytes=payload_bytes,
     )

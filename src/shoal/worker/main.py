@@ -20,6 +20,7 @@ import uvloop
 from shoal.broker.connection import Connection
 from shoal.broker.keepalive import Keepalive
 from shoal.broker.kv import Bucket
+from shoal.broker.payloads import Payloads
 from shoal.broker.pulls import Puller
 from shoal.broker.streams import ensure_streams
 from shoal.catalog.resolve import Catalog
@@ -41,6 +42,7 @@ from shoal.worker.letters import Letters
 from shoal.worker.loop import Loop
 from shoal.worker.memory import budgets
 from shoal.worker.models import spec_of
+from shoal.worker.payloads import Fetching
 from shoal.worker.peers import peer_event
 from shoal.worker.preparing import Preparing
 from shoal.worker.queue import WorkerQueue
@@ -162,7 +164,8 @@ class Worker:
         keepalive = await Keepalive.open(settings, f"{name}-keepalive", settings.ack_wait_s)
         puller = Puller(connection, loop.delivered, loop.pull_ended)
         self._queue = WorkerQueue(connection, puller, keepalive, settings)
-        self._preparing = Preparing(loop.prepared)
+        fetching = Fetching(Payloads(settings.payload_url), settings)
+        self._preparing = Preparing(loop.prepared, fetching)
         replies = Replies(connection, self.id, loop.emit)
         self._letters = Letters(connection, self.id, settings.pool, replies, self.metrics)
         self._claims = Claims(

@@ -9,8 +9,10 @@ from shoal.catalog.card import Card, Profile
 from shoal.catalog.fetch import fetch
 from shoal.core.batcher import Budget
 from shoal.core.models import ModelSpec
+from shoal.errors import ModelLoadFailed
 from shoal.settings import WorkerSettings
 from shoal.wire.socket import Load
+from shoal.worker.media import MediaPreparer
 from shoal.worker.text import PlainPreparer, Preparer, TextPreparer
 
 
@@ -56,8 +58,17 @@ def preparer_of(card: Card, folder: Path, profile: Profile, inputs: str) -> Prep
         inputs: what the runtime takes by itself (`Capabilities.inputs`); the profile may say else.
 
     Raises:
-        ModelLoadFailed: the tokenizer cannot be read.
+        ModelLoadFailed: the tokenizer cannot be read, or the runtime takes none of the inputs that
+            the card says.
     """
-    if profile.options.get("inputs", inputs) == "text":
+    taken = profile.options.get("inputs", inputs)
+    if taken == "media":
+        return MediaPreparer(card)
+    if card.takes_media:
+        raise ModelLoadFailed(
+            f"the card says `inputs: [{', '.join(card.inputs)}]`, and its runtime "
+            f"'{profile.runtime}' takes {taken} only"
+        )
+    if taken == "text":
         return PlainPreparer(card)
     return TextPreparer(card, folder)

@@ -49,6 +49,12 @@ class Stash:
         self.rows: list[Rows | None] = []
         self.answered: Reply | None = None
 
+    @property
+    def bytes(self) -> int:
+        """What its items take in the caller's encoding, payloads included."""
+        unit = self.unit
+        return sum(map(len, unit.items)) + sum(p.bytes for p in unit.payloads.values())
+
     def prepared(self, items: list[Prepared | ShoalError], now: float) -> list[int]:
         """Keep the prepared items; returns their lengths, 0 for the ones that failed."""
         self.prepared_at = now

@@ -5,7 +5,9 @@ Runs in the preparing thread, never on the event loop. Knows a tokenizer file, n
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -14,18 +16,38 @@ from tokenizers import Tokenizer
 
 from shoal.catalog.card import Card
 from shoal.errors import InvalidItem, ModelLoadFailed, ShoalError, TooManyTokens
+from shoal.tasks.encode import Item, Media
 from shoal.values import EncodeParams, estimated_features
+from shoal.worker.prefix import Prefixes
 
 Ids = NDArray[np.int32]
 
+#: Texts of more characters are tokenized from their start, and only as far as the model takes.
+LONG = 64 * 1024
+
 
 class Prepared(msgspec.Struct, frozen=True):
-    """One item ready for a batch: token ids [n] int32, or the text for runtimes that take text."""
+    """One item ready for a batch: token ids [n] int32, or the text or the bytes of a file, for
+    runtimes that take those."""
 
     ids: Ids | None = None
     text: str | None = None
+    media: bytes | None = None
     length: int = 0
     truncated: bool = False
+
+
+class Preparer(Protocol):
+    """How the items of one model are prepared for its runtime."""
+
+    @property
+    def probe(self) -> Item:
+        """An item that costs next to nothing."""
+        ...
+
+    def prepare(self, items: list[Item], params: EncodeParams) -> list[Prepared | ShoalError]:
+        """Each item ready for a batch, or its error."""
+        ...
 
 
 class TextPreparer:
@@ -43,6 +65,8 @@ class TextPreparer:
         self._card = card
         self._vocabulary = self._tokenizer.get_vocab_size()
         self._prefix, self._suffix = self._specials()
+        self._room = self._limit - len(self._prefix) - len(self._suffix)
+        self._prefixes = Prefixes(self._tokenizer)
 
     def _specials(self) -> tuple[list[int], list[int]]:
         """Special ids before and after a text, found on a one-word text."""
@@ -52,25 +76,39 @@ class TextPreparer:
         last = len(mask) - mask[::-1].index(0) if 0 in mask else len(ids)
         return ids[:first], ids[last:]
 
-    def prepare(
-        self, items: list[str | list[int]], params: EncodeParams
-    ) -> list[Prepared | ShoalError]:
+    @property
+    def probe(self) -> Item:
+        return "ready"
+
+    def prepare(self, items: list[Item], params: EncodeParams) -> list[Prepared | ShoalError]:
         """Token ids of each item, or its error."""
-        prompt = _prompt(self._card, params.prompt)
-        texts = [prompt + item for item in items if isinstance(item, str)]
-        encoded = iter(self._tokenizer.encode_batch_fast(texts, add_special_tokens=False))
+        prompt = prompt_of(self._card, params.prompt)
+        texts = [item for item in items if isinstance(item, str)]
+        encoded = iter(self._tokenized(prompt, texts))
         out: list[Prepared | ShoalError] = []
         for item in items:
             try:
-                ids = next(encoded).ids if isinstance(item, str) else self._content(item, params)
+                ids = next(encoded) if isinstance(item, str) else self._content(item, params)
                 out.append(self._fit(ids, params.truncate))
             except ShoalError as error:
                 out.append(error)
         return out
 
-    def _content(self, ids: list[int], params: EncodeParams) -> list[int]:
+    def _tokenized(self, prompt: str, texts: list[str]) -> Iterator[list[int]]:
+        """The ids of each text; of a long one, only so many as tell that it is too long."""
+        short = [prompt + text for text in texts if len(text) <= LONG]
+        encoded = iter(self._tokenizer.encode_batch_fast(short, add_special_tokens=False))
+        for text in texts:
+            if len(text) <= LONG:
+                yield next(encoded).ids
+            else:
+                yield self._prefixes.first_ids(prompt + text, self._room + 1)
+
+    def _content(self, ids: list[int] | Media, params: EncodeParams) -> list[int]:
         """Checked token ids without special tokens, whether the caller added them or not."""
-        if params.prompt is not None and _prompt(self._card, params.prompt):
+        if isinstance(ids, Media):
+            raise InvalidItem("this model takes text, no images or audio")
+        if params.prompt is not None and prompt_of(self._card, params.prompt):
             raise InvalidItem("a prompt cannot be put before token ids; send text, or no prompt")
         for position, token in enumerate(ids):
             if not 0 <= token < self._vocabulary:
@@ -83,15 +121,16 @@ class TextPreparer:
         return ids[first:last] if wrapped else ids
 
     def _fit(self, content: list[int], truncate: bool) -> Prepared:
-        room = self._limit - len(self._prefix) - len(self._suffix)
-        truncated = len(content) > room
+        truncated = len(content) > self._room
         if truncated and not truncate:
             count = len(content) + len(self._prefix) + len(self._suffix)
+            # Of a long text no more was looked at than tells that it is too long.
+            said = count if count > self._limit + 1 else f"more than {self._limit}"
             raise TooManyTokens(
-                f"this item has {count} tokens but the model takes at most {self._limit}; "
+                f"this item has {said} tokens but the model takes at most {self._limit}; "
                 "shorten it or leave truncation on"
             )
-        ids = np.array([*self._prefix, *content[:room], *self._suffix], dtype=np.int32)
+        ids = np.array([*self._prefix, *content[: self._room], *self._suffix], dtype=np.int32)
         if not len(ids):
             raise InvalidItem("this item is empty and the model has no special tokens")
         return Prepared(ids=ids, length=len(ids), truncated=truncated)
@@ -103,25 +142,30 @@ class PlainPreparer:
     def __init__(self, card: Card) -> None:
         self._card = card
 
-    def prepare(
-        self, items: list[str | list[int]], params: EncodeParams
-    ) -> list[Prepared | ShoalError]:
-        """Each text with a guessed length; token ids are an error."""
-        prompt = _prompt(self._card, params.prompt)
+    @property
+    def probe(self) -> Item:
+        return "ready"
+
+    def prepare(self, items: list[Item], params: EncodeParams) -> list[Prepared | ShoalError]:
+        """Each text with a guessed length; anything else is an error."""
+        prompt = prompt_of(self._card, params.prompt)
         return [self._one(prompt, item) for item in items]
 
-    def _one(self, prompt: str, item: str | list[int]) -> Prepared | ShoalError:
+    def _one(self, prompt: str, item: Item) -> Prepared | ShoalError:
         if isinstance(item, list):
             return InvalidItem("this model takes text, not token ids")
-        text = prompt + item
-        guess = estimated_features(len(text.encode()), 1).tokens
-        return Prepared(text=text, length=min(self._card.max_tokens, guess))
+        if isinstance(item, Media):
+            return InvalidItem("this model takes text, no images or audio")
+        return guessed(self._card, prompt + item)
 
 
-def _prompt(card: Card, name: str | None) -> str:
+def guessed(card: Card, text: str) -> Prepared:
+    """A text for a runtime that takes text; its length in tokens is guessed."""
+    guess = estimated_features(len(text.encode()), 1).tokens
+    return Prepared(text=text, length=min(card.max_tokens, guess))
+
+
+def prompt_of(card: Card, name: str | None) -> str:
     """What comes before each text: the card's prompt of this name, else its default one."""
     task = card.tasks.encode
     return "" if task is None else task.prompts.get(name or task.default_prompt or "", "")
-
-
-Preparer = TextPreparer | PlainPreparer

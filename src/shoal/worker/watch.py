@@ -43,8 +43,10 @@ class Watch:
         """A unit was tokenized: learn how many bytes a token has."""
         tokens = sum(lengths)
         if tokens and not any(item is not None and item.truncated for item in stash.items):
-            # Bounded: one text of a single unknown "word" would move the mean by thousands.
-            ratio = min(MOST_BYTES_PER_TOKEN, sum(map(len, stash.unit.items)) / tokens)
+            ratio = stash.bytes / tokens
+            if not any(item is not None and item.media for item in stash.items):
+                # Bounded: one text of a single unknown "word" would move the mean by thousands.
+                ratio = min(MOST_BYTES_PER_TOKEN, ratio)
             mean = self.bytes_per_token(stash.unit.model)
             self._bytes_per_token[stash.unit.model] = mean + _SHARE * (ratio - mean)
 

@@ -23,6 +23,7 @@ class FakeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         inputs: what `Run` must bring.
         base_s, token_s, square_s, item_s: seconds(batch) = base + token·tokens + square·Σlen² +
             item·items, slept away; all zero is as fast as it can.
+        byte_s: what each byte of a file adds, where the inputs are media.
         table: measured (tokens, seconds) of batches, ascending; what it says comes on top.
         load_s, load_error, bytes: how long loading takes, why it fails, what it reports to hold.
         holds: whether it really holds `bytes`, in memory that was written to.
@@ -36,11 +37,12 @@ class FakeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         fail: an item with this marker fails alone.
     """
 
-    inputs: Literal["tokens", "text"] = "tokens"
+    inputs: Literal["tokens", "text", "media"] = "tokens"
     base_s: float = 0.0
     token_s: float = 0.0
     square_s: float = 0.0
     item_s: float = 0.0
+    byte_s: float = 0.0
     table: list[Point] = []
     load_s: float = 0.0
     load_error: str | None = None
@@ -57,8 +59,8 @@ class FakeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     nan: Marker = None
     fail: Marker = None
 
-    def cost_s(self, lengths: NDArray[np.int64]) -> float:
-        """What a batch of items with these token counts takes."""
+    def cost_s(self, lengths: NDArray[np.int64], file_bytes: int = 0) -> float:
+        """What a batch of items with these token counts takes, of files of so many bytes in all."""
         squares = int(lengths @ lengths) if self.square_s else 0
         tokens = int(lengths.sum())
         return (
@@ -67,6 +69,7 @@ class FakeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             + self.token_s * tokens
             + self.square_s * squares
             + self.item_s * len(lengths)
+            + self.byte_s * file_bytes
         )
 
 

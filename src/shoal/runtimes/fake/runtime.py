@@ -75,7 +75,7 @@ class FakeRuntime:
         arrays = {head: to_wire(_vectors(items, load, options, head)) for head in batch.heads}
         failed = {i: ComputeFailed("told to fail").info for i in items.with_marker(options.fail)}
         late_s = options.slow_s if items.with_marker(options.slow) else 0.0
-        _sleep_until(start + options.cost_s(items.lengths) + late_s)
+        _sleep_until(start + options.cost_s(items.lengths, items.file_bytes) + late_s)
         self._batches += 1
         return Done(batch.batch, arrays, time.perf_counter() - start, len(items.tokens), failed)
 

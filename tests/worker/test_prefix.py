@@ -1,0 +1,139 @@
+"""A prefix's tokens are the whole text's, on real tokenizers of every common kind, and odd text."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+from shoal.catalog.fetch import fetch
+from shoal.catalog.resolve import Catalog
+from shoal.worker.prefix import CHARACTERS_PER_TOKEN, MARGIN, Prefixes
+
+#: GPT-4's and Llama 3's: looks ahead at spaces, takes punctuation together with line ends.
+GPT4 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+_LINE = (
+    "the quick brown fox jumps over lazy dogs it's we'll DON'T Straße İstanbul ﬁne ＡＢＣ café "
+    "cafe\u0301 naïve e\u0301\u0301\u0301 ½ ² 12345678 3.14 $9,99 foo_bar http://x.y/z?q=1#f "
+    "日本語テキスト 中文没有空格。 한국어 ไทย मानक हिन्दी עברית العربية 👩‍👩‍👧‍👦 🇩🇪 \u200b\u200d \ufeff \u00ad "
+    "[SEP] [CLS] <|endoftext|> ▁ Ġ \x00 \x85 \u2028 ... !!! !!!\n\n \t \r\n \u3000 \u00a0 ﷽ 𝔘𝔫𝔦 Ω Ω"
+)
+WORDS = _LINE.split(" ")
+
+
+def odd_text(seed: int, characters: int) -> str:
+    """Words of many scripts, parted by spaces of every kind, now and then by none."""
+    rng = random.Random(seed)
+    parts: list[str] = []
+    size = 0
+    while size < characters:
+        parts += [rng.choice(WORDS), rng.choice([" ", " ", " ", "  ", "     ", "\n", "\n ", ""])]
+        size += len(parts[-1]) + len(parts[-2])
+    return "".join(parts)
+
+
+def trained(kind: str) -> Tokenizer:
+    """A small tokenizer of one of the kinds that models come with."""
+    corpus = [odd_text(seed, 4000) for seed in range(20)]
+    special = ["[UNK]", "<|endoftext|>", "[SEP]"]
+    if kind == "unigram":
+        tokenizer = Tokenizer(models.Unigram())
+        tokenizer.normalizer = normalizers.Sequence(
+            [normalizers.Nmt(), normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")]
+        )
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+        trainer = trainers.UnigramTrainer(
+            vocab_size=800, special_tokens=special, unk_token="[UNK]", show_progress=False
+        )
+        tokenizer.train_from_iterator(corpus, trainer)
+        return tokenizer
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.decoder = decoders.ByteLevel()
+    split: list[pre_tokenizers.PreTokenizer] = {
+        "gpt2": [pre_tokenizers.ByteLevel(add_prefix_space=False)],
+        "gpt4": [
+            pre_tokenizers.Split(Regex(GPT4), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ],
+        "whole": [pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)],
+    }[kind]
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(split)
+    trainer = trainers.BpeTrainer(
+        vocab_size=1200,
+        special_tokens=special,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(corpus, trainer)
+    return tokenizer
+
+
+@pytest.fixture(scope="module", params=["bert", "gpt2", "gpt4", "unigram", "whole"])
+def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
+    if request.param == "bert":
+        card = Catalog.load([]).card("all-MiniLM-L6-v2")
+        found = Tokenizer.from_file(
+            str(fetch(card, cache_dir=None, offline=False) / "tokenizer.json")
+        )
+        found.no_truncation()
+        found.no_padding()
+        return found
+    return trained(request.param)
+
+
+def whole_ids(tokenizer: Tokenizer, text: str) -> list[int]:
+    return list(tokenizer.encode(text, add_special_tokens=False).ids)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_first_ids_are_those_of_the_whole_text(tokenizer: Tokenizer, seed: int) -> None:
+    count = random.Random(seed).choice([1, 2, 30, 254, 255])
+    text = odd_text(seed, 12_000 + seed)
+    assert Prefixes(tokenizer).first_ids(text, count) == whole_ids(tokenizer, text)[:count]
+
+
+def test_wherever_the_cut_comes_to_lie(tokenizer: Tokenizer) -> None:
+    """The same text moved on by one character at a time."""
+    text = odd_text(99, 3 * (CHARACTERS_PER_TOKEN * 20 + 2 * MARGIN))
+    prefixes = Prefixes(tokenizer)
+    for shift in range(120):
+        moved = text[shift:]
+        assert prefixes.first_ids(moved, 20) == whole_ids(tokenizer, moved)[:20], shift
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" * 30_000,
+        " " * 30_000,
+        "\n" * 30_000,
+        "中" * 30_000,
+        "中文，没有空格。" * 4000,
+        "👩‍👩‍👧‍👦" * 4000,
+    ],
+    ids=["a word", "spaces", "lines", "han", "chinese", "emoji"],
+)
+def test_texts_that_hardly_part(tokenizer: Tokenizer, text: str) -> None:
+    assert Prefixes(tokenizer).first_ids(text, 50) == whole_ids(tokenizer, text)[:50]
+
+
+def test_separators_are_found_on_the_tokenizer_itself() -> None:
+    assert " " in Prefixes(trained("gpt4")).separators
+    assert Prefixes(trained("unigram")).separators == " "
+    assert Prefixes(trained("whole")).separators == ""
+    assert Prefixes(Tokenizer(models.BPE())).separators == ""
+
+
+def test_five_megabytes_take_milliseconds(tokenizer: Tokenizer) -> None:
+    prefixes = Prefixes(tokenizer)
+    if not prefixes.separators:
+        return  # shown the whole text, in a thread of its own
+    text = (odd_text(7, 100_000) * 60)[:5_400_000]
+    start = time.process_time()
+    prefixes.first_ids(text, 255)
+    assert time.process_time() - start < 0.25, "the whole takes seconds"
