@@ -15,6 +15,7 @@ from shoal.broker.pulls import Puller
 from shoal.broker.streams import ensure_consumer, ensure_streams
 from shoal.errors import ErrorInfo, Unavailable
 from shoal.settings import CommonSettings
+from shoal.values import TrafficClass
 from shoal.wire import subjects
 from shoal.wire.arrays import DTYPES, to_wire
 from shoal.wire.codec import encode
@@ -58,6 +59,7 @@ class ScriptedWorker:
         self.model = model
         self.reset()
         self._pulls = 0
+        self._class_of: dict[int, TrafficClass] = {}
         self._pulsing: asyncio.Task[None]
 
     def reset(self) -> None:
@@ -74,13 +76,15 @@ class ScriptedWorker:
     async def __aenter__(self) -> ScriptedWorker:
         self.connection = await Connection.open(self.settings, "scripted-worker")
         await ensure_streams(self.connection)
-        await ensure_consumer(self.connection, "work", self.settings.pool, self.model, 5.0)
+        for klass in subjects.CLASSES:
+            await ensure_consumer(self.connection, klass, self.settings.pool, self.model, 5.0)
         self.inbox = self.connection.inbox()
         self.connection.subscribe(f"{self.inbox}.*", self._on_confirmed)
         self.connection.subscribe(subjects.CANCELS, self._on_cancel)
         self.connection.subscribe(f"{subjects.GATEWAY_PULSES}.*", self._on_pulse)
         self.puller = Puller(self.connection, self._on_delivery, self._on_end)
-        self._pull()
+        for klass in subjects.CLASSES:
+            self._pull(klass)
         self._pulsing = asyncio.create_task(self._pulse_for_ever())
         return self
 
@@ -108,21 +112,23 @@ class ScriptedWorker:
             self.pulse()
             await asyncio.sleep(0.05)
 
-    def _pull(self) -> None:
+    def _pull(self, klass: TrafficClass) -> None:
         self._pulls += 1
+        self._class_of[self._pulls] = klass
         with contextlib.suppress(Unavailable):
-            self.puller.pull(self._pulls, "work", self.settings.pool, self.model, 64, 30.0)
+            self.puller.pull(self._pulls, klass, self.settings.pool, self.model, 64, 30.0)
 
     def _on_end(self, pull_id: int, end: PullEnd) -> None:
+        klass = self._class_of.pop(pull_id)
         if end in ("filled", "expired", "conflict", "empty"):
-            self._pull()
+            self._pull(klass)
         elif end == "disconnected":
-            asyncio.get_running_loop().create_task(self._pull_again())
+            asyncio.get_running_loop().create_task(self._pull_again(klass))
 
-    async def _pull_again(self) -> None:
+    async def _pull_again(self, klass: TrafficClass) -> None:
         while not self.connection.connected:
             await asyncio.sleep(0.02)
-        self._pull()
+        self._pull(klass)
 
     def _on_delivery(self, pull_id: int, delivery: Delivery) -> None:
         unit = decode_queue(delivery.data)

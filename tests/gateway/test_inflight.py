@@ -18,34 +18,10 @@ from shoal.wire import subjects
 from shoal.wire.codec import encode
 from shoal.wire.queue import ModelPulse, Reply, ReplyPart, Unit
 from tests.gateway.conftest import MODEL, Served, serving, until
+from tests.gateway.held import Held, costly
 from tests.gateway.scripted import ScriptedWorker, embed
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-
-class Held:
-    """An `answer` that keeps units until the test lets them go."""
-
-    def __init__(self, worker: ScriptedWorker) -> None:
-        self._worker = worker
-        self.units: list[tuple[Unit, str]] = []
-        worker.answer = self
-
-    def __call__(self, unit: Unit, ack: str) -> None:
-        self.units.append((unit, ack))
-
-    def send(self, position: int) -> Unit:
-        unit, ack = self.units[position]
-        self._worker.send(unit, embed(unit, ack))
-        return unit
-
-
-async def costly(served: Served, worker: ScriptedWorker, seconds_per_item: float) -> None:
-    """The worker says that an item takes this long, and the gateway has heard it."""
-    worker.state = ModelPulse("resident", 1, 0.0, seconds_per_item)
-    worker.pulse()
-    rate, card = served.app.gateway.fleet.rate, served.app.gateway.catalog.card(MODEL)
-    await until(lambda: rate(card).seconds_per_item == seconds_per_item)
 
 
 async def test_the_worker_is_told_once_the_answer_is_held(

@@ -18,6 +18,8 @@ PULSE_FRESH_S = 5.0
 #: How often it is looked for those.
 LOOK_EVERY_S = 0.5
 
+_UNCOUNTED = 1 << 32
+
 
 class Others(msgspec.Struct, frozen=True):
     """What the other gateways have of one model, in one class.
@@ -75,12 +77,12 @@ class Peers:
         )
 
     def _bulk(self, model: str) -> Others:
-        """As no pulse counts bulk requests, each gateway that has any counts as one."""
+        """As no pulse counts bulk requests, all of a tenant's come before a new one of it."""
         said = [pulse for _, pulse in self._pulses.values() if model in pulse.bulk_s]
         waiting_s = _added(pulse.bulk_waiting_s.get(model, {}) for pulse in said)
         outstanding_s = sum(pulse.bulk_s[model] for pulse in said)
         queued_s = max(0.0, outstanding_s - sum(waiting_s.values()))
-        return Others(len(said), queued_s, len(said), waiting_s)
+        return Others(len(said), queued_s, _UNCOUNTED if said else 0, waiting_s)
 
 
 def _added(said: Iterable[dict[str, float]]) -> dict[str, float]:
