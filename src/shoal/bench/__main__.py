@@ -10,6 +10,7 @@ import msgspec
 import typer
 
 from shoal.bench import cost as cost_bench
+from shoal.bench import fairness as fairness_bench
 from shoal.bench import overhead as overhead_bench
 from shoal.bench import peers as peers_bench
 from shoal.bench import report
@@ -89,6 +90,27 @@ def topology(
     plan = plans.quick(options) if quick else plans.plan(options)
     result = topology_bench.measure(plan, _tell)
     print(f"{result.machine}\n\n{results.table(result)}")
+    if json is not None:
+        report.write_json(json, result)
+
+
+@app.command()
+def fairness(
+    models: Annotated[str, typer.Option(help="Among minilm-timed (a table), all-MiniLM-L6-v2")] = (
+        "minilm-timed,all-MiniLM-L6-v2"
+    ),
+    seconds: Annotated[float, typer.Option(help="Length of a round")] = 8.0,
+    rounds: Annotated[int, typer.Option(help="Interleaved rounds, taken together")] = 4,
+    texts: Annotated[int, typer.Option(help="Texts of the large request")] = 512,
+    quick: Annotated[bool, typer.Option(help="The table only, one short round")] = False,
+    json: Json = None,
+) -> None:
+    """What others wait for: a tenant that sends 50 times as much, a request of 512 long texts."""
+    plan = fairness_bench.Plan(models.split(","), seconds, rounds, texts)
+    if quick:
+        plan = fairness_bench.Plan([fairness_bench.FAKE], 2.0, 1, 64)
+    result = fairness_bench.measure(plan, _tell)
+    print(f"{result.machine}\n\n{fairness_bench.table(result)}")
     if json is not None:
         report.write_json(json, result)
 

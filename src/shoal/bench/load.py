@@ -63,11 +63,15 @@ class Outcome(msgspec.Struct, frozen=True):
         return self.answered / self.seconds
 
 
-def request(host: str, path: str, body: bytes, content_type: str, accept: str) -> bytes:
+def request(
+    host: str, path: str, body: bytes, content_type: str, accept: str, key: str | None = None
+) -> bytes:
     """One POST as it goes over the connection."""
     head = (
         f"POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: {content_type}\r\n"
-        f"Accept: {accept}\r\nContent-Length: {len(body)}\r\n\r\n"
+        f"Accept: {accept}\r\nContent-Length: {len(body)}\r\n"
+        + (f"Authorization: Bearer {key}\r\n" if key else "")
+        + "\r\n"
     )
     return head.encode() + body
 

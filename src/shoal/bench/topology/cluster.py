@@ -10,9 +10,10 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ import msgspec
 from shoal.bench.failure import BenchFailed
 from shoal.bench.processes import cpu_s, descendants
 from shoal.bench.rivals import free_port
-from shoal.broker.server import dying_with_us
+from shoal.broker.server import BrokerServer, dying_with_us
+from shoal.settings import CommonSettings
 
 #: Twenty processes that import, connect and load share two cores.
 START_S = 180.0
@@ -52,7 +54,7 @@ class Process(msgspec.Struct):
 
 
 class Deployment:
-    """Workers and the gateways before them. `pools`: of each worker, in order."""
+    """Workers, and the gateways before them."""
 
     def __init__(self, name: str, workers: list[Process], gateways: list[Process]) -> None:
         self.name = name
@@ -88,11 +90,14 @@ def _samples(text: str) -> Iterator[tuple[str, float]]:
 
 
 class Cluster:
-    """Starts processes at a broker; `close` ends them all."""
+    """Starts processes at a broker; made by `running`, which ends them all."""
 
-    def __init__(self, folder: Path, broker_url: str, catalog: Path) -> None:
+    def __init__(self, folder: Path, broker: BrokerServer, cards: Path) -> None:
+        assert broker.pid is not None, "started"
+        self.broker_pid = broker.pid
+        self.broker_url = broker.url
         self._folder = folder
-        self._common = {"broker_url": broker_url, "catalog": catalog, "log_level": "warning"}
+        self._common = {"broker_url": broker.url, "catalog": cards, "log_level": "warning"}
         self._started: list[Process] = []
 
     def worker(self, pool: str, models: Sequence[str], lanes: int) -> Process:
@@ -102,11 +107,12 @@ class Cluster:
         settings |= {"on_demand": "false", "threads": "1", "health_port": str(port)}
         return self._start(["shoal.cli", "worker"], settings, port)
 
-    def gateway(self, pool: str, router: Sequence[str] = ()) -> Process:
-        """A gateway, or a push router with these arguments."""
+    def gateway(self, pool: str, router: Sequence[str] = (), keys: Sequence[str] = ()) -> Process:
+        """A gateway, or a push router with these arguments. `keys`: ``name:key`` each."""
         port = free_port()
         command = ["shoal.bench.topology.router", *router] if router else ["shoal.cli", "gateway"]
-        return self._start(command, {"pool": pool, "port": str(port)}, port)
+        settings = {"pool": pool, "port": str(port), "api_keys": ",".join(keys)}
+        return self._start(command, settings, port)
 
     def wait_until_ready(self) -> None:
         """Raises `BenchFailed` if a process ends or takes too long."""
@@ -143,6 +149,26 @@ class Cluster:
         process = Process(popen, port, log)
         self._started.append(process)
         return process
+
+
+@contextlib.asynccontextmanager
+async def running(cards: Mapping[str, str]) -> AsyncIterator[Cluster]:
+    """A broker, and a cluster that has no processes yet. `cards`: by model, beside the catalog's.
+
+    Raises:
+        BrokerError: no broker could be started.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="shoal-bench-")))
+        (folder / "cards").mkdir()
+        for name, card in cards.items():
+            (folder / "cards" / f"{name}.yaml").write_text(card)
+        broker = BrokerServer(CommonSettings(store_dir=str(folder / "broker")))
+        await broker.start()
+        stack.push_async_callback(broker.stop)
+        cluster = Cluster(folder, broker, folder / "cards")
+        stack.callback(cluster.close)
+        yield cluster
 
 
 def _environment(settings: Mapping[str, Any]) -> dict[str, str]:

@@ -9,10 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 
 import msgspec
 
@@ -22,11 +20,10 @@ from shoal.bench.load import percentile
 from shoal.bench.openloop import Answered, Arrivals, open_generator
 from shoal.bench.piped import Helper
 from shoal.bench.processes import cpu_s, machine_s
-from shoal.bench.topology.cluster import Cluster, Deployment
+from shoal.bench.topology.cluster import Cluster, Deployment, running
 from shoal.bench.topology.results import Compared, Measured, Plan, Result, Scenario, Try
 from shoal.bench.topology.traffic import Requests, Traffic
 from shoal.broker.connection import Connection
-from shoal.broker.server import BrokerServer
 from shoal.settings import CommonSettings
 from shoal.wire import subjects
 
@@ -199,31 +196,19 @@ async def _running(
     plan: Plan, scenario: Scenario, tell: Callable[[str], None]
 ) -> AsyncIterator[_World]:
     """Everything that a scenario needs, up and ready."""
-    async with contextlib.AsyncExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="shoal-topology-")))
-        broker = BrokerServer(CommonSettings(store_dir=str(folder / "broker")))
-        await broker.start()
-        stack.push_async_callback(broker.stop)
-        cluster = Cluster(folder, broker.url, _catalog(folder, scenario))
-        stack.callback(cluster.close)
+    timed = [] if scenario.model else scenario.models
+    async with running({name: scenario.timing.card(name) for name in timed}) as cluster:
         deployments = _deploy(cluster, plan, scenario)
         tell(f"{scenario.timing.name}: {scenario.workers} workers a topology are starting")
         await asyncio.to_thread(cluster.wait_until_ready)
-        connection = await Connection.open(CommonSettings(broker_url=broker.url), "topology")
-        stack.push_async_callback(connection.close)
-        generator = stack.enter_context(open_generator())
-        assert broker.pid is not None
-        yield _World(plan, scenario, deployments, (broker.pid, connection), generator, tell)
-
-
-def _catalog(folder: Path, scenario: Scenario) -> Path:
-    """A folder with the cards of the models that are timed by a table."""
-    cards = folder / "cards"
-    cards.mkdir()
-    if scenario.model is None:
-        for name in scenario.models:
-            (cards / f"{name}.yaml").write_text(scenario.timing.card(name))
-    return cards
+        settings = CommonSettings(broker_url=cluster.broker_url)
+        connection = await Connection.open(settings, "topology")
+        try:
+            with open_generator() as generator:
+                broker = (cluster.broker_pid, connection)
+                yield _World(plan, scenario, deployments, broker, generator, tell)
+        finally:
+            await connection.close()
 
 
 def _deploy(cluster: Cluster, plan: Plan, scenario: Scenario) -> list[Deployment]:
