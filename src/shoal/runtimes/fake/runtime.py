@@ -55,10 +55,11 @@ class FakeRuntime:
         options = options_of(load)
         if load.model in self._models:
             self.unload(load.model)
+        self._memory.take(load.model, options)  # held while it loads, as tensors are
         time.sleep(options.load_s)
         if options.load_error is not None:
+            self._memory.give_back(load.model, options)
             raise ModelLoadFailed(options.load_error)
-        self._memory.take(load.model, options)
         self._models[load.model] = (load, options)
         return Loaded(load.model, options.bytes, time.perf_counter() - start)
 

@@ -1,0 +1,45 @@
+"""One runtime process without a worker: a message in, its answer out. Knows no model."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import TypeVar
+
+from shoal.bench.failure import BenchFailed
+from shoal.runtimes.link import RuntimeProcess, RuntimeSpec
+from shoal.wire.codec import Message
+from shoal.wire.socket import Bye, FromRuntime, ToRuntime
+
+M = TypeVar("M", bound=Message)
+
+
+class Alone:
+    """A runtime process that is asked one thing at a time."""
+
+    def __init__(self, spec: RuntimeSpec) -> None:
+        self._heard: asyncio.Queue[FromRuntime] = asyncio.Queue()
+        self.process = RuntimeProcess(spec, self._heard.put_nowait, self._ended)
+
+    async def ask(self, message: ToRuntime, answer: type[M]) -> M:
+        """Raises `BenchFailed` for any other answer."""
+        self.process.send(message)
+        heard = await self._heard.get()
+        if not isinstance(heard, answer):
+            raise BenchFailed(f"the runtime answered {type(message).__name__} with {heard}")
+        return heard
+
+    def _ended(self, status: int, last: str) -> None:
+        self._heard.put_nowait(Bye(f"exit status {status}: {last}"))
+
+
+@contextlib.asynccontextmanager
+async def alone(kind: str) -> AsyncIterator[Alone]:
+    """Start a runtime of this kind on one CPU thread; end it."""
+    one = Alone(RuntimeSpec(kind))
+    await one.process.start()
+    try:
+        yield one
+    finally:
+        await one.process.stop()
