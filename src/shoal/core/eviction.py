@@ -27,12 +27,14 @@ class Candidate(msgspec.Struct, frozen=True):
 
     Attributes:
         price_s: see the module; infinite while its turn is not over.
+        wanted: work waits for it or runs.
         worth, value: by GreedyDual-Size-Frequency, per byte and in all.
     """
 
     model: str
     bytes: int
     price_s: float
+    wanted: bool
     worth: float
     value: float
     used_at: float
@@ -75,14 +77,14 @@ def price_s(it: Standing, other_load_s: float) -> float:
 def choose(candidates: list[Candidate], need: int, policy: Policy) -> list[Candidate] | None:
     """The cheapest set that frees `need` bytes, and little more; None if all together do not.
 
-    What costs nobody a wait goes before what does.
+    What nobody wants now goes before what somebody does.
     """
     if policy == "lru":
-        return _first(sorted(candidates, key=lambda c: c.used_at), need)
-    chosen = _first(sorted(candidates, key=lambda c: (c.price_s > 0, c.worth)), need)
+        return _first(sorted(candidates, key=lambda c: (c.wanted, c.used_at)), need)
+    chosen = _first(sorted(candidates, key=lambda c: (c.wanted, c.worth)), need)
     if chosen is None:
         return None
-    for candidate in sorted(chosen, key=lambda c: (c.price_s > 0, c.value), reverse=True):
+    for candidate in sorted(chosen, key=lambda c: (c.wanted, c.value), reverse=True):
         if sum(c.bytes for c in chosen) - candidate.bytes >= need:
             chosen.remove(candidate)
     # The densest order is far off where one model of the right size is worth less than several.
@@ -91,8 +93,8 @@ def choose(candidates: list[Candidate], need: int, policy: Policy) -> list[Candi
 
 
 def _cost(chosen: list[Candidate]) -> tuple[bool, float, int]:
-    priced = any(c.price_s > 0 for c in chosen)
-    return priced, sum(c.value for c in chosen), sum(c.bytes for c in chosen)
+    wanted = any(c.wanted for c in chosen)
+    return wanted, sum(c.value for c in chosen), sum(c.bytes for c in chosen)
 
 
 def _first(ordered: list[Candidate], need: int) -> list[Candidate] | None:

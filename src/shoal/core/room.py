@@ -7,6 +7,8 @@ for is for `placement` to say.
 
 from __future__ import annotations
 
+from math import inf
+
 from shoal.core.demand import Demand
 from shoal.core.events import Evict, Instruction
 from shoal.core.eviction import Candidate, Policy, Standing, choose, price_s
@@ -42,20 +44,27 @@ class Room:
             return False
         model = self.models[name]
         elsewhere = any(o is not lane and o.serves(name) for o in self.lanes.values())
-        return elsewhere or not (model.preparing or model.fetching or model.batch_pull or len(model.shelf))
+        return elsewhere or not (
+            model.preparing or model.fetching or model.batch_pull or len(model.shelf)
+        )
 
     def pick(
         self, lane: Lane, need: int, other_load_s: float, most_s: float, now: float, but: set[str]
     ) -> list[str] | None:
-        """The models to let go for `need` bytes, each at a price of `most_s` at most."""
+        """The models to let go for `need` bytes, if each has a price of `most_s` at most.
+
+        Who goes is chosen first: a cheap wait for the right ones is better than others at once.
+        """
         candidates = [
             candidate
             for name in lane.resident - lane.leaving - self.pinned - but
             if self.spare(name)
-            and (candidate := self._candidate(lane, name, other_load_s, now)).price_s <= most_s
+            and (candidate := self._candidate(lane, name, other_load_s, now)).price_s < inf
         ]
         chosen = choose(candidates, need, self._policy)
-        return None if chosen is None else [candidate.model for candidate in chosen]
+        if chosen is None or any(candidate.price_s > most_s for candidate in chosen):
+            return None
+        return [candidate.model for candidate in chosen]
 
     def spare(self, name: str) -> bool:
         """Whether the pool may have one copy less."""
@@ -74,7 +83,8 @@ class Room:
         worth = copy.worth(load_s)
         value = max(0.0, worth - lane.memory.clock) * copy.bytes
         price = price_s(standing, other_load_s)
-        return Candidate(name, copy.bytes, price, worth, value, copy.used_at)
+        wanted = standing.busy or standing.demand_s > 0
+        return Candidate(name, copy.bytes, price, wanted, worth, value, copy.used_at)
 
     def let_go(self, lane: Lane, name: str, reason: str) -> Instruction:
         """Evict an idle model; its bytes are free once the runtime confirms."""
