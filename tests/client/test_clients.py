@@ -67,6 +67,26 @@ def test_no_texts_ask_nothing(ask: Ask, gateway: ScriptedGateway) -> None:
     assert gateway.seen == []
 
 
+def test_a_turn_travels_as_headers_of_every_request(ask: Ask, gateway: ScriptedGateway) -> None:
+    limits = Limits(request_items=1)
+    ask(lambda c: c.encode(M, ["1", "2"], priority=-3, bulk=True, user="Zoë"), limits=limits)
+    for seen in gateway.seen:
+        named = {name: seen.headers[name] for name in ("x-priority", "x-class", "x-user")}
+        assert named == {"x-priority": "-3", "x-class": "bulk", "x-user": "Zoë"}
+    gateway.seen.clear()
+    ask(lambda c: c.encode(M, ["1"], priority=0, bulk=False, user=""))
+    assert not {"x-priority", "x-class", "x-user"} & gateway.seen[0].headers.keys()
+
+
+@pytest.mark.parametrize("user", ["a\nb", " a", "\ud800", "a\x00"])
+def test_a_user_that_no_header_can_carry_is_refused(
+    ask: Ask, gateway: ScriptedGateway, user: str
+) -> None:
+    with pytest.raises(InvalidRequest, match="user is"):
+        ask(lambda c: c.encode(M, ["1"], user=user))
+    assert gateway.seen == []
+
+
 def test_options_travel_and_unset_ones_do_not(ask: Ask, gateway: ScriptedGateway) -> None:
     vectors = ask(
         lambda c: c.encode(

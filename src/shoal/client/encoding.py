@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -138,11 +138,19 @@ _decoder = msgspec.msgpack.Decoder(_Body)
 class EncodeQuestion:
     """Asks for the vectors of one range of items; asks again for those with retryable errors."""
 
-    def __init__(self, model: str, items: Sequence[Item], part: range, params: EncodeParams):
+    def __init__(
+        self,
+        model: str,
+        items: Sequence[Item],
+        part: range,
+        params: EncodeParams,
+        headers: Mapping[str, str],
+    ) -> None:
         if not model:
             raise InvalidRequest("the model's name is empty", param="model")
         self._path = f"/v1/encode/{quote(model, safe='/')}"
         self._params = {k: v for k, v in msgspec.structs.asdict(params).items() if v is not None}
+        self._headers = {**_HEADERS, **headers}
         self._items = items
         self._open = list(part)
         self._rows: dict[int, Row | ShoalError] = {}
@@ -150,7 +158,7 @@ class EncodeQuestion:
     def request(self) -> Request:
         items = [self._items[position] for position in self._open]
         body = msgspec.msgpack.encode({"items": items, "params": self._params})
-        return Request("POST", self._path, body, _HEADERS)
+        return Request("POST", self._path, body, self._headers)
 
     def read(self, answer: Answered) -> ShoalError | None:
         bodies = _decode(answer)

@@ -5,6 +5,8 @@ The one module that knows httpx's request and error types; both shells use it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import httpx
 
 from shoal.client.protocol import Answered, Lost, Send
@@ -32,7 +34,7 @@ class Endpoint:
             send.request.method,
             self._base_url + send.request.path,
             content=send.request.body,
-            headers={**self._headers, **send.request.headers},
+            headers=_encoded({**self._headers, **send.request.headers}),
             timeout=httpx.Timeout(send.timeout_s, connect=min(send.timeout_s, CONNECT_S)),
         )
 
@@ -44,6 +46,11 @@ class Endpoint:
         if isinstance(error, httpx.TimeoutException):
             return TIMED_OUT
         return Lost(f"connection to {self._base_url} broke off: {error or type(error).__name__}")
+
+
+def _encoded(headers: Mapping[str, str]) -> dict[bytes, bytes]:
+    """In UTF-8: httpx by itself takes ASCII alone."""
+    return {name.encode(): value.encode() for name, value in headers.items()}
 
 
 def answered(response: httpx.Response, body: bytes) -> Answered:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from shoal.client.encoding import EncodeQuestion, Limits, Row, Texts, cut, items_of
 from shoal.client.protocol import Exchange, Policy
 from shoal.client.result import Collector, Encoded
+from shoal.client.turn import Turn
 from shoal.errors import ShoalError
 from shoal.values import EncodeParams, VectorDType
 
@@ -32,6 +33,9 @@ class EncodeOptions(TypedDict, total=False):
         dtype: element type of the vectors; ``float16`` halves what travels.
         normalize: unit length or not; unset: as the model's card says.
         truncate: cut texts that are too long (the default); false: they are errors.
+        priority: from -10 to 10; higher goes first among the requests of one user.
+        bulk: run in what interactive work leaves; give the client a `timeout_s` that allows for it.
+        user: who of your own users asks; users take turns.
     """
 
     prompt: str | None
@@ -39,6 +43,9 @@ class EncodeOptions(TypedDict, total=False):
     dtype: VectorDType
     normalize: bool | None
     truncate: bool
+    priority: int
+    bulk: bool
+    user: str
 
 
 class EncodeCall(msgspec.Struct, frozen=True):
@@ -61,7 +68,10 @@ class EncodeJob:
     def __init__(self, call: EncodeCall, policy: Policy, limits: Limits) -> None:
         self._call = call
         self._policy = policy
-        self._params = EncodeParams(**call.options)
+        options: dict[str, Any] = dict(call.options)
+        turn = {name: options.pop(name) for name in Turn.__struct_fields__ if name in options}
+        self._headers = Turn(**turn).headers()
+        self._params = EncodeParams(**options)
         self._items = items_of(call.texts)
         self._parts = list(cut(self._items, limits))
         self._begun = 0
@@ -74,7 +84,7 @@ class EncodeJob:
             return None
         part = self._parts[self._begun]
         self._begun += 1
-        question = EncodeQuestion(self._call.model, self._items, part, self._params)
+        question = EncodeQuestion(self._call.model, self._items, part, self._params, self._headers)
         return Exchange(question, self._policy)
 
     def settle(self, rows: Rows) -> None:
