@@ -93,6 +93,7 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     Attributes:
         inputs: what an item may be.
         tokenizer: a path inside the folder.
+        min_replicas: copies that its pool keeps loaded even while nobody asks for it.
     """
 
     name: str
@@ -107,6 +108,7 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     aliases: list[str] = []
     tokenizer: str = "tokenizer.json"
     memory: Memory = Memory()
+    min_replicas: int = 0
     profiles: dict[str, Profile] = {}
 
     @property

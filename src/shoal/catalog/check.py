@@ -37,6 +37,8 @@ def problems(card: Card) -> Iterator[Problem]:
         yield from _encode(card.tasks.encode)
     if card.max_tokens < 1:
         yield ("max_tokens",), f"must be at least 1, not {card.max_tokens}"
+    if card.min_replicas < 0:
+        yield ("min_replicas",), f"must be at least 0, not {card.min_replicas}"
     if not is_inside(card.tokenizer):
         yield ("tokenizer",), "must be a path inside the model's folder, without '..'"
     for name, profile in card.profiles.items():

@@ -23,13 +23,24 @@ _STREAM_MISSING = 10059
 
 
 class Model(msgspec.Struct, frozen=True):
-    """What one worker says of one model."""
+    """What one worker says of one model; `bytes` and `load_s` of one copy, 0 until it was loaded."""
 
     name: str
     state: str
     lanes: int
     shelf_s: float
     reason: str | None = None
+    bytes: int = 0
+    load_s: float = 0.0
+    pinned: bool = False
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """Bytes of one lane: held by models, the budget for them (0: none), and of its processes."""
+
+    held_bytes: int
+    budget_bytes: int
+    rss_bytes: int
 
 
 class Worker(msgspec.Struct, frozen=True):
@@ -43,6 +54,7 @@ class Worker(msgspec.Struct, frozen=True):
     ready: bool
     draining: bool
     models: list[Model]
+    memory: dict[str, Memory] = {}
 
 
 class Gateway(msgspec.Struct, frozen=True):
@@ -119,9 +131,22 @@ def _gateway(pulse: GatewayPulse) -> Gateway:
 
 def _worker(pulse: WorkerPulse) -> Worker:
     models = [
-        Model(name, said.state, said.lanes, said.shelf_s, said.reason)
+        Model(
+            name,
+            said.state,
+            said.lanes,
+            said.shelf_s,
+            said.reason,
+            said.bytes,
+            said.load_s,
+            said.pinned,
+        )
         for name, said in sorted(pulse.models.items())
     ]
+    memory = {
+        lane: Memory(said.held_bytes, said.budget_bytes, said.rss_bytes)
+        for lane, said in pulse.memory.items()
+    }
     return Worker(
         id=pulse.worker,
         pool=pulse.pool,
@@ -131,6 +156,7 @@ def _worker(pulse: WorkerPulse) -> Worker:
         ready=pulse.ready,
         draining=pulse.draining,
         models=models,
+        memory=memory,
     )
 
 

@@ -63,18 +63,37 @@ def _show(snapshot: Snapshot) -> None:
 def _workers_table(snapshot: Snapshot) -> Table:
     from rich.table import Table
 
-    table = Table("worker", "pool", "lanes", "state", "units held", "model", "model's state")
+    columns = ("worker", "pool", "lanes", "state", "units held", "model", "model's state", "size")
+    table = Table(*columns)
     table.title = f"Workers: {len(snapshot.workers)}"
     for worker in snapshot.workers:
-        about = [worker.id, worker.pool, ", ".join(worker.lanes), _state(worker)]
+        about = [worker.id, worker.pool, _lanes(worker), _state(worker)]
         first = [*about, str(worker.units_held)]
         if not worker.models:
-            table.add_row(*first, "–", "")
+            table.add_row(*first, "–", "", "")
         for model in worker.models:
             state = f"{model.state}: {model.reason}" if model.reason else model.state
-            table.add_row(*first, model.name, state)
+            state += ", pinned" if model.pinned else ""
+            table.add_row(*first, model.name, state, _size(model.bytes) if model.bytes else "")
             first = [""] * len(first)
     return table
+
+
+def _lanes(worker: Worker) -> str:
+    """Each lane with what its models hold, of how much they may."""
+    return "\n".join(_lane(lane, worker) for lane in worker.lanes)
+
+
+def _lane(lane: str, worker: Worker) -> str:
+    memory = worker.memory.get(lane)
+    if memory is None:
+        return lane
+    budget = f" of {_size(memory.budget_bytes)}" if memory.budget_bytes else ""
+    return f"{lane}: {_size(memory.held_bytes)}{budget}"
+
+
+def _size(bytes_: int) -> str:
+    return f"{bytes_ / 1e9:.2f} GB" if bytes_ >= 1e9 else f"{bytes_ / 1e6:.0f} MB"
 
 
 def _state(worker: Worker) -> str:

@@ -17,6 +17,8 @@ LOAD_SHARE = 0.3
 UNKNOWN_BYTES = 256 << 20
 #: ... but at most this share of a budget, so that a small lane tries it at all.
 UNKNOWN_SHARE = 0.25
+#: What weights alone are taken for: activations of the largest batch come on top.
+RESERVE = 1.25
 #: Share of a device that its models may hold; the rest is for the driver and fragmentation.
 DEVICE_SHARE = 0.9
 
@@ -28,6 +30,7 @@ class Footprint:
         self.bytes = bytes_estimate
         self.load_s = load_s_estimate
         self.measured = False
+        self.sure = False  # measured, here or by a peer
 
     def loaded(self, bytes_: int, seconds: float) -> None:
         """A copy was loaded here: its bytes count as they are, its seconds as a running mean."""
@@ -35,12 +38,12 @@ class Footprint:
         self.load_s = (
             self.load_s + LOAD_SHARE * (seconds - self.load_s) if self.measured else seconds
         )
-        self.measured = True
+        self.measured = self.sure = True
 
     def told(self, bytes_: int, load_s: float) -> None:
         """A peer measured it; our own measurement goes before."""
         if not self.measured and bytes_ > 0:
-            self.bytes, self.load_s = bytes_, load_s
+            self.bytes, self.load_s, self.sure = bytes_, load_s, True
 
 
 class Copy(msgspec.Struct):
@@ -87,10 +90,12 @@ class LaneMemory:
 
     def needs(self, footprint: Footprint) -> int:
         """What to reserve for a model before it is loaded."""
-        if footprint.bytes > 0 or footprint.measured:
+        if footprint.sure:
             return footprint.bytes
-        share = UNKNOWN_BYTES if self.budget is None else int(self.budget * UNKNOWN_SHARE)
-        return min(UNKNOWN_BYTES, share)
+        budget = sys.maxsize if self.budget is None else self.budget
+        if footprint.bytes > 0:
+            return max(footprint.bytes, min(budget, int(footprint.bytes * RESERVE)))
+        return min(UNKNOWN_BYTES, int(budget * UNKNOWN_SHARE))
 
     def reserve(self, model: str, bytes_: int) -> None:
         """It will be loaded: nobody else may have these bytes."""

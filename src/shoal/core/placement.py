@@ -185,7 +185,8 @@ class Placement:
 
     def need(self, model: ModelState, lane: Lane) -> int:
         """Bytes that must come free before it can be loaded there."""
-        return lane.memory.needs(model.footprint) - lane.memory.free
+        needs = min(lane.memory.needs(model.footprint), self.most(lane))
+        return needs - lane.memory.free
 
     def victims(self, want: Want, lane: Lane, now: float, but: set[str]) -> list[str] | None:
         """Who would make room for it, if that is worth it now."""
@@ -202,7 +203,7 @@ class Placement:
         return budget - sum(copies[name].bytes for name in self._room.pinned & copies.keys())
 
     def too_large(self, model: ModelState, lane: Lane) -> bool:
-        return lane.memory.needs(model.footprint) > self.most(lane)
+        return model.footprint.bytes > self.most(lane)
 
     def misfit(self, want: Want) -> Lane | None:
         """The largest lane, if even that could never hold the model."""

@@ -70,9 +70,9 @@ class Residency:
 
     @staticmethod
     def _place(lane: Lane, model: ModelState) -> int:
-        """Bytes to reserve; a mere guess takes no more than there is."""
+        """Bytes to reserve; what is added to a mere guess takes no more than there is."""
         needs = lane.memory.needs(model.footprint)
-        return needs if model.footprint.bytes else min(needs, max(0, lane.memory.free))
+        return max(model.footprint.bytes, min(needs, lane.memory.free))
 
     def cool(self, now: float) -> None:
         """Let models whose cooldown is over be loaded again."""
@@ -178,7 +178,7 @@ class Residency:
 
     def refuse(self, model: ModelState, budget: int, now: float, lane: Lane) -> None:
         """It fits on no lane, or not beside what is pinned: say so with both sizes."""
-        source = "holds" if model.footprint.measured else "is estimated to hold"
+        source = "holds" if model.footprint.sure else "is estimated to hold"
         reason = (
             f"it {source} {_mb(model.footprint.bytes)} and lane {lane.id} has {_mb(budget)} for it "
             f"(memory_bytes {_mb(lane.memory.budget or 0)} less what is pinned); raise memory_bytes, "

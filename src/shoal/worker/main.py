@@ -41,7 +41,7 @@ from shoal.worker.lanes import Lanes
 from shoal.worker.letters import Letters
 from shoal.worker.loop import Loop
 from shoal.worker.memory import budgets
-from shoal.worker.models import spec_of
+from shoal.worker.models import spec_of, weights_on_disk
 from shoal.worker.payloads import Fetching
 from shoal.worker.peers import peer_event
 from shoal.worker.preparing import Preparing
@@ -122,7 +122,10 @@ class Worker:
         specs = lanes_of(settings)
         config = WorkerConfig(
             lanes=[spec.id for spec in specs],
-            models=[spec_of(card, card.profile(*specs[0].kinds)) for card in catalog.cards()],
+            models=[
+                spec_of(card, card.profile(*specs[0].kinds), weights_on_disk(card, settings))
+                for card in catalog.cards()
+            ],
             pinned=[catalog.card(name).name for name in settings.models],
             worker=self.id,
             lane_bytes=budgets(settings, specs),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.catalog.card import Card, Profile
-from shoal.catalog.fetch import fetch
+from shoal.catalog.fetch import cached, fetch
 from shoal.core.batcher import Budget
 from shoal.core.models import ModelSpec
 from shoal.errors import ModelLoadFailed
@@ -15,17 +15,43 @@ from shoal.wire.socket import Load
 from shoal.worker.media import MediaPreparer
 from shoal.worker.text import PlainPreparer, Preparer, TextPreparer
 
+#: A load starts with some tenths of a second of work that no byte accounts for ...
+LOAD_BASE_S = 0.3
+#: ... and reads and places the rest at about the speed of an SSD.
+LOAD_BYTES_S = 500e6
+#: Files that hold weights, by their ending.
+WEIGHTS = {".safetensors", ".bin", ".pt", ".gguf", ".onnx"}
 
-def spec_of(card: Card, profile: Profile) -> ModelSpec:
-    """What the core must know to schedule this card with this profile."""
+
+def spec_of(card: Card, profile: Profile, weights_bytes: int = 0) -> ModelSpec:
+    """What the core must know to schedule this card with this profile.
+
+    `weights_bytes`: of its files as they are on disk; 0: they are not there.
+    """
     seed = profile.cost
+    weights_mb = card.memory.weights_mb
+    estimate = weights_bytes if weights_mb is None else int(weights_mb * 1e6)
     return ModelSpec(
         name=card.name,
         kind=profile.runtime,
         max_tokens=card.max_tokens,
         budget=Budget(profile.max_batch_seconds, profile.max_batch_tokens, profile.max_batch_items),
         cost_seed=(seed.base_s, seed.token_s, seed.square_s, seed.item_s),
+        bytes_estimate=estimate,
+        load_s_estimate=LOAD_BASE_S + estimate / LOAD_BYTES_S,
+        min_replicas=card.min_replicas,
     )
+
+
+def weights_on_disk(card: Card, settings: WorkerSettings) -> int:
+    """Bytes of the weights of a model that was fetched before, where its card does not say; 0 if
+    it was not fetched. Asks nobody."""
+    if card.memory.weights_mb is not None:
+        return 0
+    folder = cached(card, settings.cache_dir)
+    if folder is None:
+        return 0
+    return sum(path.stat().st_size for path in folder.iterdir() if path.suffix in WEIGHTS)
 
 
 def load_of(card: Card, folder: Path, profile: Profile) -> Load:

@@ -55,6 +55,7 @@ class Report:
     def pulse(self) -> None:
         """Publish how this worker is, now."""
         held = len(self._core.units)
+        self._watch.failures()
         self._watch.metrics.units_held(held)
         self._watch.metrics.broker_connected(self._bus.connected)
         resident = [m for m in self._core.models.values() if m.state == "resident"]

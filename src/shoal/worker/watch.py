@@ -30,6 +30,7 @@ class Watch:
         self._spans = spans
         self._models = models
         self._bytes_per_token: dict[str, float] = {}
+        self._failures: dict[str, str | None] = {}
 
     def arrived(self, stash: Stash) -> None:
         """A unit was delivered."""
@@ -64,6 +65,14 @@ class Watch:
             s=round(loaded.seconds, 3),
         )
 
+    def failures(self) -> None:
+        """Log what the core gave up by itself, once: too large for any lane, say."""
+        for name, model in self._models.items():
+            reason = model.reason if model.state == "failed" else None
+            if reason is not None and reason != self._failures.get(name):
+                _log.event("model_given_up", level="error", model=name, error=reason)
+            self._failures[name] = reason
+
     def evicting(self, evict: ev.Evict) -> None:
         """A runtime is told to let go of a model."""
         self.metrics.evicted(evict.lane, evict.model)
@@ -77,6 +86,7 @@ class Watch:
     def load_failed(self, lane: str, model: str, reason: str) -> None:
         """A model could not be loaded."""
         self.metrics.load_failed(model)
+        self._failures[model] = reason
         _log.event("load_failed", level="error", lane=lane, model=model, error=reason)
 
     def batch_done(self, lane: str, run: ev.Run, done: Done) -> None:
