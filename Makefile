@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Options for every `pip install`, such as the index of another torch build.
 PIP_ARGS ?=
 
-.PHONY: demo test check format types imports pytest bench docs lock clean help
+.PHONY: demo test check format types imports pytest bench chaos docs lock clean help
 
 help:  ## Show this.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /make \1\t/' | expand -t 14
@@ -35,6 +35,9 @@ pytest: .venv/.dev  ## The tests alone; ARGS='tests/core -x' narrows them.
 
 bench: .venv/.core  ## What the path itself costs, without a model's work.
 	$(BIN)/python -m shoal.bench overhead
+
+chaos: .venv/.core  ## Kill, stop and cut off real processes under load; ARGS='--quick'.
+	$(BIN)/python -m shoal.bench chaos $(ARGS)
 
 docs: .venv/.core  ## Write docs/settings.md anew from the code.
 	$(BIN)/python -m shoal.cli.docs_settings docs/settings.md

@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from shoal.bench import chaos as chaos_bench
 from shoal.bench import cost as cost_bench
 from shoal.bench import fairness as fairness_bench
 from shoal.bench import overhead as overhead_bench
@@ -146,15 +147,23 @@ def cost(
         report.write_json(json, result)
 
 
-@app.command(
-    add_help_option=False,
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-)
-def faults(context: typer.Context) -> None:
-    """Is every request answered while workers, runtimes and the broker are killed?"""
-    from shoal.bench.faults import main
-
-    raise typer.Exit(main(context.args))
+@app.command()
+def chaos(
+    requests: Annotated[int, typer.Option(help="In all, through kills")] = 10_000,
+    strikes: Annotated[int, typer.Option(help="Faults of each kind")] = 3,
+    seed: Annotated[int, typer.Option(help="Draws which process is struck, and when")] = 1,
+    only: Annotated[list[str] | None, typer.Option(help="A phase, such as 'kill worker'")] = None,
+    quick: Annotated[bool, typer.Option(help="The kills, and a little of each")] = False,
+    json: Json = None,
+) -> None:
+    """Is every request answered, once and rightly, while processes and links are harmed?"""
+    plan = chaos_bench.Plan(requests, strikes, seed=seed, only=only or [])
+    if quick:
+        plan = chaos_bench.quick(plan)
+    result = chaos_bench.measure(plan, _tell)
+    print(f"{result.machine}\n\n{chaos_bench.table(result.outcomes)}")
+    if json is not None:
+        report.write_json(json, result)
 
 
 def _tell(line: str) -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -35,9 +36,12 @@ class _State(msgspec.Struct):
 
 
 class Serving:
-    """A running `shoal serve`; use it as a context manager."""
+    """A running `shoal serve`; use it as a context manager.
 
-    def __init__(self, arguments: list[str]) -> None:
+    `environment`: variables that its processes have beside ours.
+    """
+
+    def __init__(self, arguments: list[str], environment: Mapping[str, str] | None = None) -> None:
         self._home = tempfile.TemporaryDirectory(prefix="shoal-bench-")
         self._log = Path(self._home.name) / "serve.log"
         self._health_port = free_port()
@@ -47,7 +51,7 @@ class Serving:
                 [sys.executable, "-m", "shoal.cli", "serve", *arguments, *ports],
                 stdout=log,
                 stderr=log,
-                env=_environment(self._home.name),
+                env={**_environment(self._home.name), **(environment or {})},
             )
         try:
             self.url = self._wait_until_ready()
@@ -62,9 +66,10 @@ class Serving:
             if state.exists() and (data := state.read_bytes()):
                 return msgspec.json.decode(data, type=_State).url
             time.sleep(_POLL_S)
-        raise Unavailable(f"shoal serve did not get ready; its log ends:\n{self._log_end()}")
+        raise Unavailable(f"shoal serve did not get ready; its log ends:\n{self.log_end()}")
 
-    def _log_end(self) -> str:
+    def log_end(self) -> str:
+        """The last lines of its log."""
         return "\n".join(self.log().splitlines()[-20:])
 
     @property
@@ -94,6 +99,14 @@ class Serving:
         except httpx.HTTPError:
             return False
 
+    def worker_ready(self) -> bool:
+        """Whether its (first) worker says that it would answer."""
+        try:
+            url = f"http://127.0.0.1:{self._health_port}/readyz"
+            return httpx.get(url, timeout=5).status_code == 200
+        except httpx.HTTPError:
+            return False
+
     def recovered(self, role: str, processes: int, timeout_s: float) -> None:
         """Wait until so many processes of this role run and all is ready.
 
@@ -105,7 +118,7 @@ class Serving:
             if len(self.roles()[role]) >= processes and self.ready():
                 return
             time.sleep(_POLL_S)
-        raise Unavailable(f"the {role} did not come back; the log ends:\n{self._log_end()}")
+        raise Unavailable(f"the {role} did not come back; the log ends:\n{self.log_end()}")
 
     def worker_metrics(self) -> dict[str, float]:
         """Sums over all labels of every sample of the worker's `/metrics`."""
