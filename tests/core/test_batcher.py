@@ -1,14 +1,24 @@
 from collections import Counter
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.core.batcher import Budget, Shelf
 from shoal.core.cost import CostModel
-from shoal.core.events import Item
+from shoal.core.events import Item, UnitHead
+from shoal.values import Features
 
 COST = CostModel(0.0, 1e-3, 0.0, 0.0)  # one token, one millisecond
 BUDGET = Budget(seconds=0.1, tokens=8192, items=64)
+
+
+def add(shelf: Shelf, request: str, items: list[Item], **fields: Any) -> None:
+    """Put the items of each unit on the shelf."""
+    for unit in dict.fromkeys(item.unit for item in items):
+        own = [item for item in items if item.unit == unit]
+        head = UnitHead(unit, request, "m", Features(1), **({"deadline": 60.0} | fields))
+        shelf.add(head, own, 0.0)
 
 
 def items(unit: str, *lengths: int) -> list[Item]:
@@ -17,7 +27,7 @@ def items(unit: str, *lengths: int) -> list[Item]:
 
 def test_fills_up_to_the_predicted_seconds() -> None:
     shelf = Shelf()
-    shelf.add("r", items("u", 40, 40, 40))
+    add(shelf, "r", items("u", 40, 40, 40))
     assert [i.index for i in shelf.take(BUDGET, COST)] == [0, 1]
     assert [i.index for i in shelf.take(BUDGET, COST)] == [2]
     assert not shelf
@@ -26,30 +36,30 @@ def test_fills_up_to_the_predicted_seconds() -> None:
 
 def test_an_item_over_the_budget_runs_alone() -> None:
     shelf = Shelf()
-    shelf.add("r", items("u", 500, 10))
+    add(shelf, "r", items("u", 500, 10))
     assert [i.tokens for i in shelf.take(BUDGET, COST)] == [500]
     assert [i.tokens for i in shelf.take(BUDGET, COST)] == [10]
 
 
 def test_tokens_and_items_bound_a_batch() -> None:
     shelf = Shelf()
-    shelf.add("r", items("u", *[10] * 10))
+    add(shelf, "r", items("u", *[10] * 10))
     assert len(shelf.take(Budget(10.0, 35, 64), COST)) == 3
     assert len(shelf.take(Budget(10.0, 8192, 4), COST)) == 4
 
 
 def test_a_small_request_goes_into_the_next_batch_beside_a_large_one() -> None:
     shelf = Shelf()
-    shelf.add("large", items("a", *[20] * 512))
+    add(shelf, "large", items("a", *[20] * 512))
     shelf.take(BUDGET, COST)
-    shelf.add("small", items("b", 3))
+    add(shelf, "small", items("b", 3))
     assert "b" in {i.unit for i in shelf.take(BUDGET, COST)}
 
 
 def test_requests_share_a_batch_equally() -> None:
     shelf = Shelf()
     for name in "abcd":
-        shelf.add(name, items(name, *[5] * 100))
+        add(shelf, name, items(name, *[5] * 100))
     counts: Counter[str] = Counter()
     for _ in range(10):
         counts.update(i.unit for i in shelf.take(BUDGET, COST))
@@ -58,7 +68,7 @@ def test_requests_share_a_batch_equally() -> None:
 
 def test_retries_come_first_and_stay_together() -> None:
     shelf = Shelf()
-    shelf.add("r", items("u", 5, 5))
+    add(shelf, "r", items("u", 5, 5))
     shelf.retry(items("v", 7, 7, 7))
     assert {i.unit for i in shelf.take(BUDGET, COST)} == {"v"}
     assert {i.unit for i in shelf.take(BUDGET, COST)} == {"u"}
@@ -66,8 +76,8 @@ def test_retries_come_first_and_stay_together() -> None:
 
 def test_removed_units_leave_their_neighbours() -> None:
     shelf = Shelf()
-    shelf.add("r", items("u", 5, 5))
-    shelf.add("r", items("v", 5))
+    add(shelf, "r", items("u", 5, 5))
+    add(shelf, "r", items("v", 5))
     shelf.retry([*items("u", 1), *items("w", 1)])
     shelf.remove("u")
     assert len(shelf) == 2
@@ -91,7 +101,7 @@ def test_every_item_comes_out_once_within_the_budget(
     put = []
     for number, (request, lengths) in enumerate(units):
         put += items(f"{request}{number}", *lengths)
-        shelf.add(request, items(f"{request}{number}", *lengths))
+        add(shelf, request, items(f"{request}{number}", *lengths))
     assert len(shelf) == len(put)
     taken = []
     while batch := shelf.take(budget, COST):

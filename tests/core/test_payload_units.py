@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shoal.core import events as ev
-from shoal.core.pulling import MAX_FETCHING
+from shoal.core.plan import MAX_FETCHING
 from shoal.values import Features
 from tests.core.test_worker import head, kinds, ready, running
 
@@ -18,7 +18,7 @@ def test_a_unit_that_is_fetched_first_counts_as_nothing_until_it_is_prepared() -
     assert core.handle(ev.Arrived(large(), 1, 0), 1.0)[0] == ev.Prepare("p")
     model = core.models["m"]
     assert (model.fetching, model.preparing, model.waiting_s) == (1, 0, 0.0)
-    assert not model.gathering
+    assert not model.gathering("work")
     assert kinds(core.handle(ev.Prepared([("p", [10])]), 1.5))[0] == "Run"
     assert (model.fetching, model.preparing) == (0, 0)
 

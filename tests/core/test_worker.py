@@ -1,9 +1,12 @@
 """Events in, exact instructions out."""
 
+import msgspec
+
 from shoal.core import events as ev
 from shoal.core.batcher import Budget
 from shoal.core.delivery import MAX_REPLY_AGE_S, RESEND_S, UNHEARD_LIMIT_S
 from shoal.core.models import ModelSpec
+from shoal.core.returning import MAX_DELIVERED
 from shoal.core.worker import WorkerConfig, WorkerCore
 from shoal.errors import ErrorInfo
 from shoal.values import Features
@@ -73,7 +76,7 @@ def test_pulls_a_whole_batch_just_before_the_lane_is_free() -> None:
     core = ready()
     core.models["m"].unit_seen(0.025)
     running(core, "u", [50])
-    core.models["m"].pending = 500  # as the last delivery of a full pull would tell
+    core.models["m"].work.pending = 500  # as the last delivery of a full pull would tell
     assert core.handle(ev.Ticked(), 1.01) == []
     wake = core.next_wake(1.01)
     assert wake is not None
@@ -377,14 +380,69 @@ def test_loads_on_demand_only_where_allowed() -> None:
     assert core.handle(ev.DemandSeen("g", {"n": 0.5}), 0.0) == []
 
 
-def test_pulls_are_withdrawn_while_another_model_keeps_the_lane_busy() -> None:
-    core = ready()
+def peer(core: WorkerCore, *models: str) -> None:
+    """Another worker that has these models."""
+    core.handle(ev.PeerSeen("peer", {m: ev.PeerModel("resident", 1) for m in models}), 0.0)
+
+
+def with_two_models(**changes: object) -> WorkerCore:
+    """`m` and `n` are resident, standing pull 1 is for `m` and 2 for `n`."""
+    core = ready(**changes)
     demand(core, 0.0)
-    out = core.handle(ev.Loaded("cpu", "n", 1, 0.1), 0.5)
-    assert out == [ev.Pull(2, "n", 1, standing=True)]
+    assert core.handle(ev.Loaded("cpu", "n", 1, 0.1), 0.5) == [ev.Pull(2, "n", 1, standing=True)]
+    return core
+
+
+def test_a_busy_worker_withdraws_the_pulls_that_would_bring_something_for_others() -> None:
+    core = with_two_models()
+    peer(core, "m", "n")
+    core.handle(ev.Arrived(head("x", model="n"), 2, 0), 1.0)
+    out = core.handle(ev.Prepared([("x", [1])]), 1.0)
+    assert out[1:] == [ev.Pull(3, "n", 1, standing=True)]  # so short that the lane is free soon
+    core.handle(ev.Finished("cpu", 1, 0.001), 1.001)
+    core.handle(ev.Arrived(head(), 1, 0), 1.01)
+    out = core.handle(ev.Prepared([("u", [50])]), 1.01)
+    assert [i for i in out if not isinstance(i, ev.Run)] == [ev.Withdraw(3)]
+
+
+def test_a_busy_worker_keeps_the_pulls_that_bring_little() -> None:
+    core = with_two_models()
+    peer(core, "m", "n")
     core.handle(ev.Arrived(head(), 1, 0), 1.0)
-    out = core.handle(ev.Prepared([("u", [50])]), 1.0)
-    assert set(kinds(out)) == {"Run", "Withdraw"}
+    assert kinds(core.handle(ev.Prepared([("u", [50])]), 1.0)) == ["Run"]
+
+
+def test_a_unit_that_comes_unasked_while_all_is_busy_goes_to_another_worker() -> None:
+    core = with_two_models()
+    peer(core, "n")
+    running(core, "u", [50])
+    out = core.handle(ev.Arrived(head("x", model="n"), 2, 0), 1.01)
+    assert out == [ev.Return("x", 0.0)]
+    assert core.handle(ev.Ticked(), 1.04) == []  # and is not asked for meanwhile
+    out = core.handle(ev.Ticked(), 1.0465)
+    assert out == [ev.Pull(3, "n", 1, standing=False)]
+
+
+def test_a_unit_that_comes_unasked_stays_where_a_lane_is_free_soon_or_nobody_else_could_take_it() -> (
+    None
+):
+    core = with_two_models()
+    running(core, "u", [50])
+    out = core.handle(ev.Arrived(head("x", model="n"), 2, 0), 1.01)
+    assert out == [ev.Prepare("x")]
+    core = with_two_models()
+    peer(core, "n")
+    running(core, "u", [50])
+    out = core.handle(ev.Arrived(head("x", model="n"), 2, 0), 1.048)
+    assert out[0] == ev.Prepare("x")
+
+
+def test_a_unit_that_was_handed_round_stays() -> None:
+    core = with_two_models()
+    peer(core, "n")
+    running(core, "u", [50])
+    unit = msgspec.structs.replace(head("x", model="n"), delivered=MAX_DELIVERED)
+    assert core.handle(ev.Arrived(unit, 2, 0), 1.01) == [ev.Prepare("x")]
 
 
 def test_a_lost_broker_takes_the_pulls_and_a_regained_one_brings_them_and_the_replies_back() -> (

@@ -1,20 +1,29 @@
 """Which items run next: the shelf of one model and the batches formed from it.
 
-Work-conserving: whatever is there when a lane gets free forms a batch, up to the budget. Requests
-take turns by deficit round robin (Shreedhar & Varghese, 1995) over predicted seconds, so that a
-large request never makes a small one wait more than about one batch. Batches that came back
-undone are retried in smaller pieces, before anything else. Units that may have taken a runtime
-down are kept apart: none of them ever shares a batch.
+Work-conserving: whatever is there when a lane gets free forms a batch, up to the budget, in the
+order of `core.turns`. Bulk items fill what interactive ones leave of a part of the budget, so that
+an interactive one that comes next waits little. Batches that came back undone are retried in
+smaller pieces, before anything else. Units that may have taken a runtime down are kept apart: none
+of them ever shares a batch. A runtime that pads gets items of about one length together.
 """
 
 from __future__ import annotations
 
+import heapq
+import math
 from collections import deque
 
 import msgspec
 
 from shoal.core.cost import CostModel
-from shoal.core.events import Item
+from shoal.core.events import Item, UnitHead
+from shoal.core.turns import TINY_S, Place, Terms, Turns
+from shoal.core.urgency import due_of, rank_of
+from shoal.values import TrafficClass
+
+#: Part of a batch's seconds that bulk items may fill it up to: an interactive unit that just missed
+#: it waits for half a batch at most, and half a batch still uses a device well.
+BULK_SHARE = 0.5
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -25,15 +34,12 @@ class Budget(msgspec.Struct, frozen=True):
     items: int
 
 
-class _Turn:
-    """One request's items on the shelf, and what it may still take this turn."""
+class _Waiting(msgspec.Struct):
+    """A unit with items in turns."""
 
-    __slots__ = ("begun", "deficit", "items")
-
-    def __init__(self) -> None:
-        self.items: deque[Item] = deque()
-        self.deficit = 0.0
-        self.begun = False  # a turn that a full batch interrupted goes on in the next one
+    head: UnitHead
+    place: Place
+    items: int
 
 
 class _Suspect(msgspec.Struct):
@@ -44,44 +50,81 @@ class _Suspect(msgspec.Struct):
 
 
 class Shelf:
-    """Prepared items of one model that wait for a lane."""
+    """Prepared items of one model that wait for a lane.
 
-    def __init__(self) -> None:
-        self._turns: dict[str, _Turn] = {}
-        self._order: deque[str] = deque()
+    Args:
+        pads: the runtime pads a batch to its longest item.
+    """
+
+    def __init__(self, *, pads: bool = False) -> None:
+        self._pads = pads
+        # By class, then by length where lengths matter: 0, or the bits of the length.
+        self._turns: dict[TrafficClass, dict[int, Turns]] = {"work": {}, "bulk": {}}
+        self._units: dict[str, _Waiting] = {}
+        self._by_due: list[tuple[float, str]] = []
         self._retries: deque[list[Item]] = deque()
         self._suspects: dict[str, _Suspect] = {}
+        self._count = 0
+        self._full_s = math.inf  # seconds of the latest full batch: memory or items may bound it
 
     def __len__(self) -> int:
-        waiting = sum(len(turn.items) for turn in self._turns.values())
-        apart = sum(len(suspect.items) for suspect in self._suspects.values())
-        return waiting + apart + sum(len(batch) for batch in self._retries)
+        return self._count
 
     def __bool__(self) -> bool:
         """Whether anything but suspects waits."""
-        return bool(self._order or self._retries)
+        return bool(self._units or self._retries)
 
     @property
     def suspects(self) -> bool:
         """Whether units wait that must run alone."""
         return bool(self._suspects)
 
-    def add(self, request: str, items: list[Item]) -> None:
-        """Put a unit's items at the end of its request's turn."""
-        turn = self._turns.get(request)
-        if turn is None:
-            turn = self._turns[request] = _Turn()
-            self._order.append(request)
-        turn.items.extend(items)
+    @property
+    def interactive(self) -> bool:
+        """Whether anything but bulk and suspects waits."""
+        return bool(self._turns["work"] or self._retries)
+
+    @property
+    def due(self) -> float:
+        """When the most urgent of what waits should have begun; what is retried is overdue."""
+        if self._retries or not self._units:
+            return -math.inf
+        while self._by_due[0][1] not in self._units:
+            heapq.heappop(self._by_due)
+        return self._by_due[0][0]
+
+    def add(self, head: UnitHead, items: list[Item], now: float) -> None:
+        """Let a unit's items wait for their turn."""
+        place = Place(head.tenant, rank_of(head, now), head.request, due_of(head))
+        self._units[head.id] = _Waiting(head, place, len(items))
+        self._count += len(items)
+        heapq.heappush(self._by_due, (place.due, head.id))
+        groups = self._turns[head.klass]
+        for length, group in self._by_length(items).items():
+            turns = groups.get(length)
+            if turns is None:
+                turns = groups[length] = Turns()
+            turns.add(place, head.id, group)
+
+    def _by_length(self, items: list[Item]) -> dict[int, list[Item]]:
+        if not self._pads:
+            return {0: items}
+        groups: dict[int, list[Item]] = {}
+        for item in items:
+            groups.setdefault(item.tokens.bit_length(), []).append(item)
+        return groups
 
     def retry(self, batch: list[Item]) -> None:
         """These items run next, as a batch of their own."""
         if batch:
             self._retries.append(batch)
+            self._count += len(batch)
 
     def suspect(self, unit: str, batch: list[Item], *, one_by_one: bool) -> None:
         """These items, and what else of their unit is here, run apart from all others."""
-        self._suspects[unit] = _Suspect(deque([*batch, *self.remove(unit)]), one_by_one)
+        items = deque([*batch, *self.remove(unit)])
+        self._suspects[unit] = _Suspect(items, one_by_one)
+        self._count += len(items)
 
     def remove(self, unit: str) -> list[Item]:
         """Take a unit's items off the shelf, wherever they wait."""
@@ -92,48 +135,87 @@ class Shelf:
         self._retries = deque(
             kept for batch in self._retries if (kept := [i for i in batch if i.unit != unit])
         )
-        for request, turn in list(self._turns.items()):
-            if any(item.unit == unit for item in turn.items):
-                removed += [item for item in turn.items if item.unit == unit]
-                turn.items = deque(item for item in turn.items if item.unit != unit)
-                if not turn.items:
-                    self._end_turn(request)
+        waiting = self._units.pop(unit, None)
+        if waiting is not None:
+            groups = self._turns[waiting.head.klass]
+            for length, turns in list(groups.items()):
+                removed += turns.remove(waiting.place, unit)
+                if not turns:
+                    del groups[length]
+        self._count -= len(removed)
         return removed
-
-    def _end_turn(self, request: str) -> None:
-        del self._turns[request]
-        self._order.remove(request)
 
     def take(self, budget: Budget, cost: CostModel) -> list[Item]:
         """Form the next batch; an item too large for the budget runs alone. Empty if none wait."""
         if self._retries:
-            return self._retries.popleft()
-        batch: list[Item] = []
-        left = _Left(budget, cost)
-        quantum = budget.seconds / max(1, len(self._order))
-        while self._order:
-            request = self._order[0]
-            turn = self._turns[request]
-            if not turn.begun:
-                # At least its first item, so that a pass over the requests always takes something.
-                turn.deficit = max(turn.deficit + quantum, cost.item_s(turn.items[0].tokens))
-                turn.begun = True
-            if not self._take_turn(turn, batch, left):
-                return batch
-            turn.begun = False
-            self._order.popleft()
-            if turn.items:
-                self._order.append(request)
-            else:
-                del self._turns[request]
+            batch = self._retries.popleft()
+        else:
+            batch = []
+            left = _Left(budget, cost, pads=self._pads)
+            if self._fill(self._turns["work"], batch, left):
+                left.seconds -= budget.seconds * (1.0 - BULK_SHARE)
+                self._fill(self._turns["bulk"], batch, left)
+        self._count -= len(batch)
         return batch
+
+    def _fill(self, groups: dict[int, Turns], batch: list[Item], left: _Left) -> bool:
+        """Take turns until the batch is full (False) or nothing waits."""
+        terms = Terms(left.cost, min(left.seconds, self._full_s))
+        for length in self._lengths(groups):
+            turns = groups[length]
+            full = False
+            while turns and not full:
+                full = self._take_run(turns, terms, batch, left)
+            if not turns:
+                del groups[length]
+            if full:
+                self._full_s = left.spent_s
+                return False
+        return True
+
+    def _lengths(self, groups: dict[int, Turns]) -> list[int]:
+        """The length that waited longest for being first, then those that are most like it."""
+        if len(groups) < 2:
+            return list(groups)
+        first = next(iter(groups))
+        groups[first] = groups.pop(first)  # and now it is last
+        return sorted(groups, key=lambda length: abs(length - first))
+
+    def _take_run(self, turns: Turns, terms: Terms, batch: list[Item], left: _Left) -> bool:
+        """Take what is dealt as far as it fits; whether the batch is full."""
+        line, allowed_s = turns.deal(terms)
+        spent_s, taken, full = 0.0, 0, False
+        while line:
+            item = line.first()
+            seconds = left.cost.item_s(item.tokens)
+            if batch and not left.fits(item, seconds):
+                full = True
+                break
+            if taken and spent_s + seconds > allowed_s + TINY_S:
+                break
+            batch.append(line.pop())
+            left.take(item, seconds)
+            self._took(item.unit)
+            spent_s += seconds
+            taken += 1
+        if taken:
+            turns.charge(spent_s)
+        if full:
+            turns.interrupt()
+        return full
+
+    def _took(self, unit: str) -> None:
+        waiting = self._units[unit]
+        waiting.items -= 1
+        if not waiting.items:
+            del self._units[unit]
 
     def take_suspect(self, budget: Budget, cost: CostModel) -> list[Item]:
         """The next suspect unit, or as much of it as the budget allows."""
         unit, suspect = next(iter(self._suspects.items()))
         items = suspect.items
         batch = [items.popleft()]
-        left = _Left(budget, cost)
+        left = _Left(budget, cost, pads=self._pads)
         left.take(batch[0], cost.item_s(batch[0].tokens))
         while items and not suspect.one_by_one:
             seconds = cost.item_s(items[0].tokens)
@@ -143,39 +225,39 @@ class Shelf:
             batch.append(items.popleft())
         if not items:
             del self._suspects[unit]
+        self._count -= len(batch)
         return batch
-
-    @staticmethod
-    def _take_turn(turn: _Turn, batch: list[Item], left: _Left) -> bool:
-        """Move what the turn may take into the batch; False when the batch is full."""
-        while turn.items:
-            item = turn.items[0]
-            seconds = left.cost.item_s(item.tokens)
-            if batch and not left.fits(item, seconds):
-                return False
-            if seconds > turn.deficit:
-                break
-            batch.append(turn.items.popleft())
-            turn.deficit -= seconds
-            left.take(item, seconds)
-        return True
 
 
 class _Left:
     """What of a batch's budget is still free."""
 
-    __slots__ = ("cost", "items", "seconds", "tokens")
+    __slots__ = ("_longest", "_pads", "_taken", "cost", "items", "seconds", "spent_s", "tokens")
 
-    def __init__(self, budget: Budget, cost: CostModel) -> None:
+    def __init__(self, budget: Budget, cost: CostModel, *, pads: bool) -> None:
         self.cost = cost
         self.seconds = budget.seconds - cost.base_s
         self.tokens = budget.tokens
         self.items = budget.items
+        self.spent_s = 0.0
+        self._pads = pads
+        self._longest = 0
+        self._taken = 0
 
     def fits(self, item: Item, seconds: float) -> bool:
-        return seconds <= self.seconds and item.tokens <= self.tokens and self.items > 0
+        if seconds > self.seconds or self.items <= 0:
+            return False
+        if self._pads:
+            longest = max(self._longest, item.tokens)
+            return longest * (self._taken + 1) <= self.tokens
+        return item.tokens <= self.tokens
 
     def take(self, item: Item, seconds: float) -> None:
         self.seconds -= seconds
-        self.tokens -= item.tokens
+        self.spent_s += seconds
         self.items -= 1
+        if self._pads:
+            self._longest = max(self._longest, item.tokens)
+            self._taken += 1
+        else:
+            self.tokens -= item.tokens

@@ -10,6 +10,7 @@ whose caller is gone is terminated before it costs device time.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -17,6 +18,7 @@ import msgspec
 from shoal.core import events as ev
 from shoal.core.events import Instruction, Item, UnitHead
 from shoal.core.models import ModelState
+from shoal.core.timers import Timers
 from shoal.errors import ErrorInfo
 from shoal.values import features_of
 
@@ -29,9 +31,9 @@ RESEND_S = 1.0
 RESEND_MAX_S = 8.0
 #: A reply is given up when its request's deadline is this long ago: no gateway waits for it.
 MAX_REPLY_AGE_S = 30.0
-#: How often held units are looked through for deadlines and resends.
-SCAN_S = 0.05
-#: Units given back wait this long, so that another worker asks first.
+#: How often time alone makes held units be looked at, for deadlines and resends.
+LOOK_S = 0.05
+#: Units given back by a worker that cannot serve them wait this long: another asks first.
 RETURN_DELAY_S = 0.05
 #: How long cancelled request ids are remembered for units that still sit on the queue.
 CANCEL_MEMORY_S = 120.0
@@ -49,7 +51,6 @@ class Held(msgspec.Struct):
     unstarted: int = 0
     strikes: int = 0
     replied: bool = False
-    resend_at: float = 0.0
     resend_s: float = 0.0
     unheard: bool = False  # the latest send; `unheard_since`: the first of those in a row
     unheard_since: float | None = None
@@ -61,15 +62,22 @@ class Units:
     def __init__(self, models: dict[str, ModelState]) -> None:
         self._models = models
         self._held: dict[str, Held] = {}
+        self._timers = Timers()  # the deadline of an open unit, the next resend of an answered one
+        self._open_of: dict[str, dict[str, Held]] = {}  # model -> its units that are not answered
+        self._requests: dict[str, dict[str, None]] = {}  # request -> likewise
         self._gone = CancelMemory()
-        self._scan_at = 0.0
+        self._looked_at = 0.0
 
     def __len__(self) -> int:
         return len(self._held)
 
     def of_model(self, model: str) -> list[str]:
-        """Units of this model that are not answered."""
-        return [u for u, h in self._held.items() if h.head.model == model and not h.replied]
+        """Units of this model that are not answered, in the order in which they came."""
+        return list(self._open_of.get(model, ()))
+
+    def models(self) -> Iterable[str]:
+        """Models with units that are not answered."""
+        return self._open_of.keys()
 
     def not_started(self) -> list[str]:
         """Units of which no item was sent to a lane."""
@@ -85,14 +93,13 @@ class Units:
         held = self._held.get(head.id)
         if held is not None:
             return self.reply(held, now) if held.replied else []
-        if not self._held:
-            self._scan_at = now + SCAN_S
         model = self._models[head.model]
         # What must be fetched first may come late, or never: no batch waits for it.
         waiting_s = 0.0 if head.payload_bytes else model.items_s(head.estimate)
         held = self._held[head.id] = Held(head, waiting_s)
-        model.hold(held.waiting_s)
-        _count(model, held, 1)
+        self._open(held)
+        model.hold(head.klass, waiting_s)
+        _count(model, head, 1)
         if head.request in self._gone:
             return self.terminate(head.id, "cancelled")
         return [ev.Prepare(head.id)]
@@ -102,18 +109,18 @@ class Units:
         held = self._held.get(unit)
         if held is None or held.prepared or held.replied:
             return []
-        model = self._models[held.head.model]
-        _count(model, held, -1)
+        head, model = held.head, self._models[held.head.model]
+        _count(model, head, -1)
         items = [Item(unit, index, tokens) for index, tokens in enumerate(lengths) if tokens > 0]
         held.prepared, held.undone, held.unstarted = True, len(items), len(items)
-        model.unhold(held.waiting_s)
+        model.unhold(head.klass, held.waiting_s)
         if not items:
             held.waiting_s = 0.0
             return self.reply(held, now)
         held.waiting_s = model.items_s(features_of([item.tokens for item in items]))
-        model.hold(held.waiting_s)
+        model.hold(head.klass, held.waiting_s)
         model.unit_seen(held.waiting_s)
-        model.shelf.add(held.head.request, items)
+        model.shelf.add(head, items, now)
         return []
 
     # --- going out --------------------------------------------------------------------------------
@@ -129,7 +136,7 @@ class Units:
                 share_s = held.waiting_s / held.unstarted
                 held.unstarted -= 1
                 held.waiting_s -= share_s
-                self._models[held.head.model].unhold(share_s)
+                self._models[held.head.model].unhold(held.head.klass, share_s)
 
     def done(self, item: Item, now: float) -> list[Instruction]:
         """One item of a unit is computed (or failed for good); the last one sends the reply."""
@@ -142,7 +149,7 @@ class Units:
     def reply(self, held: Held, now: float) -> list[Instruction]:
         """Send the answer, and work out when to send it again."""
         held.resend_s = min(RESEND_MAX_S, held.resend_s * 2) if held.replied else RESEND_S
-        held.replied, held.resend_at = True, now + held.resend_s
+        self._answered(held, now + held.resend_s)
         if not held.unheard:
             held.unheard_since = None
         held.unheard = False
@@ -154,7 +161,8 @@ class Units:
         if held is None or held.replied:
             return []
         self._off_shelf(held)
-        held.replied, held.resend_s, held.resend_at = True, RESEND_S, now + RESEND_S
+        held.resend_s = RESEND_S
+        self._answered(held, now + RESEND_S)
         return [ev.Fail(unit, error)]
 
     def unheard(self, unit: str, now: float) -> list[Instruction]:
@@ -167,7 +175,7 @@ class Units:
             held.unheard_since = now
         if now - held.unheard_since >= UNHEARD_LIMIT_S:
             return self.terminate(unit, "unheard")
-        held.resend_at = now + UNHEARD_RETRY_S
+        self._timers.set(unit, now + UNHEARD_RETRY_S)
         return []
 
     # --- leaving ----------------------------------------------------------------------------------
@@ -180,58 +188,86 @@ class Units:
     ) -> list[Instruction]:
         return [ev.Terminate(unit, reason)] if self._release(unit) else []
 
-    def give_back(self, unit: str) -> list[Instruction]:
-        return [ev.Return(unit, RETURN_DELAY_S)] if self._release(unit) else []
+    def give_back(self, unit: str, delay_s: float = RETURN_DELAY_S) -> list[Instruction]:
+        return [ev.Return(unit, delay_s)] if self._release(unit) else []
 
     def cancelled(self, requests: list[str], now: float) -> list[Instruction]:
         """Drop what these requests have here, and what of theirs is still to come."""
         self._gone.add(requests, now)
-        gone = set(requests)
-        units = [u for u, h in self._held.items() if h.head.request in gone and not h.replied]
+        units = [unit for request in requests for unit in self._requests.get(request, ())]
         return [i for unit in units for i in self.terminate(unit, "cancelled")]
+
+    def _open(self, held: Held) -> None:
+        head = held.head
+        self._open_of.setdefault(head.model, {})[head.id] = held
+        self._requests.setdefault(head.request, {})[head.id] = None
+        self._timers.set(head.id, head.deadline)
+
+    def _answered(self, held: Held, resend_at: float) -> None:
+        if not held.replied:
+            held.replied = True
+            self._no_longer_open(held.head)
+        self._timers.set(held.head.id, resend_at)
+
+    def _no_longer_open(self, head: UnitHead) -> None:
+        for index, key in ((self._open_of, head.model), (self._requests, head.request)):
+            del index[key][head.id]
+            if not index[key]:
+                del index[key]
 
     def _release(self, unit: str) -> bool:
         held = self._held.pop(unit, None)
-        if held is not None and not held.replied:
+        if held is None:
+            return False
+        self._timers.drop(unit)
+        if not held.replied:
+            self._no_longer_open(held.head)
             self._off_shelf(held)
-        return held is not None
+        return True
 
     def _off_shelf(self, held: Held) -> None:
-        model = self._models[held.head.model]
-        model.shelf.remove(held.head.id)
-        model.unhold(held.waiting_s)
+        head, model = held.head, self._models[held.head.model]
+        model.shelf.remove(head.id)
+        model.unhold(head.klass, held.waiting_s)
         if not held.prepared:
-            _count(model, held, -1)
+            _count(model, head, -1)
         held.waiting_s = 0.0
 
     # --- time -------------------------------------------------------------------------------------
 
-    def scan(self, now: float, *, everything: bool = False) -> list[Instruction]:
+    def look(self, now: float) -> list[Instruction]:
         """Drop what is past its deadline, send again what was not acked in time."""
-        if now < self._scan_at and not everything:
+        due = self._timers.due(now)
+        if not due:
             return []
-        self._scan_at = now + SCAN_S
-        out: list[Instruction] = []
-        for unit, held in list(self._held.items()):
-            if held.replied:
-                if now >= held.head.deadline + MAX_REPLY_AGE_S:
-                    out += self.terminate(unit, "unheard")
-                elif everything or now >= held.resend_at:
-                    out += self.reply(held, now)
-            elif now >= held.head.deadline:
-                out += self.terminate(unit, "deadline")
-        return out
+        self._looked_at = now
+        return [i for unit in due for i in self._overdue(self._held[unit], now)]
+
+    def resend(self, now: float) -> list[Instruction]:
+        """Send every answer again: those of the last moments may be lost."""
+        answered = [held for held in self._held.values() if held.replied]
+        return [i for held in answered for i in self._overdue(held, now)]
+
+    def _overdue(self, held: Held, now: float) -> list[Instruction]:
+        unit, deadline = held.head.id, held.head.deadline
+        if not held.replied:
+            return self.terminate(unit, "deadline")
+        if now >= deadline + MAX_REPLY_AGE_S:
+            return self.terminate(unit, "unheard")
+        return self.reply(held, now)
 
     def next_wake(self) -> float | None:
-        return self._scan_at if self._held else None
+        """When something is due; what is due at about the same time is looked at together."""
+        first = self._timers.first()
+        return None if first is None else max(first, self._looked_at + LOOK_S)
 
 
-def _count(model: ModelState, held: Held, step: int) -> None:
+def _count(model: ModelState, head: UnitHead, step: int) -> None:
     """One unit more or less that is not prepared."""
-    if held.head.payload_bytes:
+    if head.payload_bytes:
         model.fetching += step
     else:
-        model.preparing += step
+        model.coming[head.klass] += step
 
 
 class CancelMemory:

@@ -1,6 +1,8 @@
 """Which batch goes to which lane, and what follows when one comes back, done or not.
 
-The next batch is sent just before the lane is free. A batch that failed is halved until the item
+The next batch is sent just before the lane is free: of the model with the item that is due first,
+bulk only where nothing else waits. Items are bound to a lane only then, so that all lanes share what
+is here; lanes that are idle together split it. A batch that failed is halved until the item
 at fault stands alone and fails alone. A batch that took its runtime down costs each of its units
 a strike: after one a unit runs alone, after two its items do, and at three the item at fault is
 dead-lettered. Such suspects wait until the work of others was served for as long as the runtime was
@@ -9,18 +11,23 @@ down: a unit that kills it again and again may halve what the lane does, not sto
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from shoal.core import events as ev
+from shoal.core.batcher import Budget
 from shoal.core.delivery import Units
 from shoal.core.events import Instruction, Item
 from shoal.core.lanes import Batch, Lane
 from shoal.core.models import ModelState
+from shoal.core.turns import TINY_S
 from shoal.errors import ComputeFailed, DeadLettered
 from shoal.values import features_of
 
 #: Strikes after which an item that runs alone is dead-lettered; from then on each strike is one.
 MAX_STRIKES = 3
+#: Idle lanes split work into parts of at least so many times a batch's fixed cost: smaller ones
+#: would cost more device time than they save.
+LEAST_PART = 2.0
 #: Items of one unit that may be dead-lettered one by one; with the next one all of it is.
 MAX_DEAD_ITEMS = 3
 
@@ -51,13 +58,63 @@ class Dispatch:
             hung = lane.hung(now)
             if hung is not None:
                 out.append(ev.KillRuntime(lane.id, hung))
-            alone = spared(lane)
-            models = [self._models[name] for name in lane.resident]
-            models = [model for model in models if model.spec.kind not in alone]
-            while lane.can_take(now, self._margin_s) and (next_ := _choose(lane, models, now)):
-                model, items = next_
-                out.append(self._start(lane, model, items, now))
+        if not any(self._stocked()):
+            return out
+        # The one that is free first, or has been for longest, comes first.
+        for lane in sorted(self._lanes.values(), key=lambda lane: lane.free_at):
+            if lane.can_take(now, self._margin_s):
+                out += self._feed(lane, spared(lane), now)
         return out
+
+    def _stocked(self) -> Iterator[ModelState]:
+        """Models of which something waits on the shelf."""
+        for name in self._units.models():
+            model = self._models[name]
+            if len(model.shelf):
+                yield model
+
+    def _feed(self, lane: Lane, spared: set[str], now: float) -> list[Instruction]:
+        out: list[Instruction] = []
+        while lane.can_take(now, self._margin_s):
+            models = [
+                model
+                for model in self._stocked()
+                if model.spec.name in lane.resident and model.spec.kind not in spared
+            ]
+            next_ = self._choose(lane, models, now)
+            if next_ is None:
+                break
+            out.append(self._start(lane, *next_, now))
+        return out
+
+    def _choose(
+        self, lane: Lane, models: list[ModelState], now: float
+    ) -> tuple[ModelState, list[Item]] | None:
+        """A batch of the model that is due first; suspects once their time came."""
+        ready = _ready(lane, models)
+        suspects = [
+            model
+            for model in models
+            if model.shelf.suspects
+            and (not ready or lane.runtimes[model.spec.kind].may_take_suspects(now))
+        ]
+        if suspects:
+            model = min(suspects, key=lambda model: model.served_at)
+            return model, model.shelf.take_suspect(model.budget, model.cost)
+        if ready:
+            model = min(ready, key=lambda model: (model.shelf.due, model.served_at))
+            return model, model.shelf.take(self._part(lane, model), model.cost)
+        return None
+
+    def _part(self, lane: Lane, model: ModelState) -> Budget:
+        """The budget of the next batch: a fair part, where several idle lanes could share the work."""
+        budget, name = model.budget, model.spec.name
+        idle = sum(not other.batches and name in other.resident for other in self._lanes.values())
+        if lane.batches or idle < 2:
+            return budget
+        least_s = LEAST_PART * model.cost.base_s
+        part_s = model.cost.base_s + max(least_s, model.waiting_s / idle) + TINY_S
+        return Budget(min(budget.seconds, part_s), budget.tokens, budget.items)
 
     def _start(self, lane: Lane, model: ModelState, items: list[Item], now: float) -> ev.Run:
         predicted_s = model.cost.batch_s(features_of([item.tokens for item in items]))
@@ -69,12 +126,10 @@ class Dispatch:
         model.served_at = now
         return ev.Run(lane.id, batch.id, batch.model, items, predicted_s)
 
-    def finished(self, event: ev.Finished, now: float) -> list[Instruction]:
-        batch = self._lanes[event.lane].finished(event.batch, now)
-        if batch is None:
-            return []
+    def finished(self, batch: Batch, seconds: float, now: float) -> list[Instruction]:
+        """A batch was computed, in so many seconds by the runtime's clock."""
         model = self._models[batch.model]
-        model.cost.learn(features_of([item.tokens for item in batch.items]), event.seconds)
+        model.cost.learn(features_of([item.tokens for item in batch.items]), seconds)
         model.grow()
         return [i for item in batch.items for i in self._units.done(item, now)]
 
@@ -165,24 +220,17 @@ def _by_unit(items: list[Item]) -> dict[str, list[Item]]:
     return units
 
 
-def _choose(
-    lane: Lane, models: list[ModelState], now: float
-) -> tuple[ModelState, list[Item]] | None:
-    """A batch of the model with work that was served longest ago; suspects once their time came.
+def _ready(lane: Lane, models: list[ModelState]) -> list[ModelState]:
+    """Models that may form a batch now, interactive ones if there are any.
 
-    While the lane is still busy, a batch whose other items are just coming waits for them.
+    While the lane is still busy, a batch whose other items are just coming waits for them. Bulk
+    waits also for interactive items that are being prepared: they take a millisecond.
     """
-    ready = [m for m in models if m.shelf and not (lane.batches and m.gathering)]
-    suspects = [
-        model
-        for model in models
-        if model.shelf.suspects
-        and (not ready or lane.runtimes[model.spec.kind].may_take_suspects(now))
+    work = [model for model in models if model.shelf.interactive]
+    if work:
+        return [model for model in work if not (lane.batches and model.gathering("work"))]
+    if any(model.coming["work"] for model in models):
+        return []
+    return [
+        model for model in models if model.shelf and not (lane.batches and model.gathering("bulk"))
     ]
-    if suspects:
-        model = min(suspects, key=lambda model: model.served_at)
-        return model, model.shelf.take_suspect(model.budget, model.cost)
-    if ready:
-        model = min(ready, key=lambda model: model.served_at)
-        return model, model.shelf.take(model.budget, model.cost)
-    return None

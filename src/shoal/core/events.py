@@ -25,6 +25,9 @@ class UnitHead(_Value, frozen=True):
         estimate: tokens guessed from bytes, until `Prepared` brings the real lengths.
         deadline: local time after which nobody wants the answer.
         payload_bytes: of items that must be fetched before the unit can be prepared.
+        priority: higher goes first among the units of one tenant.
+        published: local time at which the broker stored it.
+        delivered: how often it was delivered, to anybody; 1 the first time.
     """
 
     id: str
@@ -35,6 +38,9 @@ class UnitHead(_Value, frozen=True):
     klass: TrafficClass = "work"
     tenant: str = ""
     payload_bytes: int = 0
+    priority: int = 0
+    published: float = 0.0
+    delivered: int = 1
 
 
 class Item(_Value, frozen=True):

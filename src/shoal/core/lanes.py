@@ -123,6 +123,10 @@ class Lane:
             return True
         return len(self.batches) == 1 and now >= self.free_at - margin_s
 
+    def free_in(self, now: float) -> float:
+        """Predicted seconds until everything that was sent here is done."""
+        return max(0.0, self.free_at - now) if self.batches else 0.0
+
     def next_wake(self, now: float, margins_s: tuple[float, ...]) -> float | None:
         """When the lane is next so close to being free that something is due."""
         if not self.batches:

@@ -9,7 +9,8 @@ import msgspec
 from shoal.core.batcher import Budget, Shelf
 from shoal.core.cost import CostModel
 from shoal.core.memory import Footprint
-from shoal.values import Features
+from shoal.core.sources import Source
+from shoal.values import Features, TrafficClass
 
 #: Share of the newest unit in the running mean of seconds a unit.
 UNIT_SHARE = 0.1
@@ -22,6 +23,7 @@ class ModelSpec(msgspec.Struct, frozen=True):
         bytes_estimate: what one copy will hold, until it is measured; 0: nobody knows.
         load_s_estimate: what loading takes, until it is measured.
         min_replicas: copies that the pool keeps even without demand.
+        pads: its runtime pads a batch to its longest item.
     """
 
     name: str
@@ -32,6 +34,7 @@ class ModelSpec(msgspec.Struct, frozen=True):
     bytes_estimate: int = 0
     load_s_estimate: float = 1.0
     min_replicas: int = 0
+    pads: bool = False
 
 
 class ModelState:
@@ -41,21 +44,18 @@ class ModelState:
         self.spec = spec
         self.footprint = Footprint(spec.bytes_estimate, spec.load_s_estimate)
         self.cost = CostModel(*spec.cost_seed)
-        self.shelf = Shelf()
+        self.shelf = Shelf(pads=spec.pads)
+        self.work = Source(spec.name, "work")
+        self.bulk = Source(spec.name, "bulk")
         self.state: Literal["absent", "loading", "resident", "failed"] = "absent"
         self.reason: str | None = None
         self.failed_until = 0.0
         self.load_crashes = 0
-        self.pending = 0
-        self.pending_at = 0.0
-        self.preparing = 0
+        self.coming: dict[TrafficClass, int] = {"work": 0, "bulk": 0}  # units being prepared
         self.fetching = 0  # units whose payloads are to be fetched before they can be prepared
-        self.pulled_at = 0.0
-        self.standing_pull: int | None = None
-        self.batch_pull: int | None = None
         self.token_cap = spec.budget.tokens
         self.served_at = 0.0
-        self.waiting_s = 0.0
+        self.waiting: dict[TrafficClass, float] = {"work": 0.0, "bulk": 0.0}
         self._unit_s: float | None = None
 
     @property
@@ -81,18 +81,35 @@ class ModelState:
         return max(1e-6, self.cost.batch_s(features) - self.cost.base_s)
 
     @property
-    def gathering(self) -> bool:
+    def waiting_s(self) -> float:
+        """Predicted seconds that wait here and were not sent to a lane."""
+        return self.waiting["work"] + self.waiting["bulk"]
+
+    @property
+    def preparing(self) -> int:
+        """Units that are being prepared; not those that are fetched first."""
+        return self.coming["work"] + self.coming["bulk"]
+
+    @property
+    def occupied(self) -> bool:
+        """Whether it has work here that did not go to a lane, or asked for some."""
+        asked = self.work.batch is not None or self.bulk.batch is not None
+        return asked or self.preparing + self.fetching > 0 or len(self.shelf) > 0
+
+    def gathering(self, klass: TrafficClass) -> bool:
         """Whether more items for the next batch are on their way, and there is room for them."""
-        coming = self.batch_pull is not None or self.preparing > 0
-        return coming and self.waiting_s < self.spec.budget.seconds
+        source = self.work if klass == "work" else self.bulk
+        coming = source.batch is not None or self.coming[klass] > 0
+        return coming and self.waiting[klass] < self.spec.budget.seconds
 
-    def hold(self, seconds: float) -> None:
+    def hold(self, klass: TrafficClass, seconds: float) -> None:
         """This much predicted work waits here now."""
-        self.waiting_s += seconds
+        self.waiting[klass] += seconds
 
-    def unhold(self, seconds: float) -> None:
+    def unhold(self, klass: TrafficClass, seconds: float) -> None:
         """This much of it went to a lane or elsewhere. Rounding errors do not add up below 1 µs."""
-        self.waiting_s = 0.0 if self.waiting_s - seconds < 1e-6 else self.waiting_s - seconds
+        left_s = self.waiting[klass] - seconds
+        self.waiting[klass] = 0.0 if left_s < 1e-6 else left_s
 
     def shrink(self, tokens: int) -> None:
         """The device ran out of memory on a batch of `tokens`."""

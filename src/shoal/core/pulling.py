@@ -1,119 +1,173 @@
-"""What a worker asks the queue for, and when.
+"""What a worker asks the queues for, and when.
 
-An idle lane keeps a standing pull of one for each resident model. A busy worker pulls one whole
-batch, just before a lane is free, and never holds more than its credit: pulled work is work that
-no other machine can take. Which model next: the one that waits and was asked for longest ago.
+*Standing pulls.* A lane that has nothing to do opens a pull of one for each model it serves, so
+that a lone unit starts at once. When a lane gets busy most of them stay open: with hundreds of
+models, taking them back and opening them again would cost more than it saves, and an open one is
+knowledge: nothing waits there. Only those that would most likely bring something during the batch
+are withdrawn (the latest to have brought a unit first), for a few percent of the batch's seconds.
+A unit that comes over one while every lane is busy is kept if a lane is free soon, else given back
+(`core.returning`), and then its model is not asked for before a lane is about to be free: nothing
+spins.
+
+*Batch pulls.* A busy lane that is about to be free pulls one whole batch, of one model, and never
+more than it will start: pulled work is work that no other machine can take.
+
+*Which model next.* The one whose head is due first (`core.urgency`): the oldest, or the one with
+the least time. Where it is only guessed that something waits, the head counts as a little younger.
+Never the longest queue as such, and never waiting for a fuller batch.
+
+*Bulk* is asked for where a gateway says that there is some, by a lane for which no interactive work
+is known to wait, and for a part of a batch only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 
-from shoal.core.events import Instruction, Pull, PullEnded, Withdraw
+from shoal.core.delivery import Units
+from shoal.core.events import Arrived, Instruction, PullEnded, UnitHead
 from shoal.core.lanes import Lane
 from shoal.core.models import ModelState
+from shoal.core.plan import MAX_FETCHING, Plan
+from shoal.core.sources import Sources
 
 #: Most units of one pull: bounds what a wrong prediction can pull in.
 MAX_PULL = 512
-#: Units whose payloads are being fetched, for one model; beyond it other machines may have them.
-MAX_FETCHING = 16
 #: A broker that refused a pull is asked again this much later, not in a hot loop.
 REFUSED_S = 0.1
+#: Withdrawing a standing pull and opening it again takes about 40 µs each, in worker and broker.
+REOPEN_S = 80e-6
+#: Part of a batch's predicted seconds that this may take.
+REOPEN_SHARE = 0.03
+#: A model that brought nothing for this many batches will hardly bring anything in the next one:
+#: then giving back what comes, at some 200 µs and a millisecond of delay, costs less.
+HOT_BATCHES = 4.0
+#: A gateway tells every half second that bulk waits; one lost message is no news.
+WANTED_S = 1.5
 
-
-#: What a delivery said of the units behind it counts for this long: a request takes about that.
-STALE_S = 0.002
+#: Whether another worker has this model loaded.
+Elsewhere = Callable[[str], bool]
 
 
 class Pulls:
-    """Open pull requests and the choice of the next ones."""
+    """The choice of the next pull requests."""
 
-    def __init__(self) -> None:
-        self._next = 1
-        self._open: dict[int, ModelState] = {}
+    def __init__(
+        self,
+        lanes: dict[str, Lane],
+        models: dict[str, ModelState],
+        units: Units,
+        elsewhere: Elsewhere,
+        margin_s: float,
+    ) -> None:
+        self.sources = Sources(s for model in models.values() for s in (model.work, model.bulk))
+        self._lanes = list(lanes.values())
+        self._models = models
+        self._units = units
+        self._elsewhere = elsewhere
+        self._margin_s = margin_s
         self._refused_until = 0.0
+        self._stale = True
+        self._sizes: list[tuple[int, int]] = []
+        self._took: list[Lane] = []
+
+    # --- what happened ----------------------------------------------------------------------------
 
     def ended(self, event: PullEnded, now: float) -> None:
         """The broker ended this pull."""
-        model = self._close(event.pull)
-        if model is not None and event.found_all:
-            model.pending, model.pending_at = 0, now
-        if model is not None and event.refused:
+        if self.sources.ended(event, now) and event.refused:
             self._refused_until = now + REFUSED_S
 
-    def _close(self, pull: int) -> ModelState | None:
-        model = self._open.pop(pull, None)
-        if model is None:
-            return None
-        if model.standing_pull == pull:
-            model.standing_pull = None
-        if model.batch_pull == pull:
-            model.batch_pull = None
-        return model
+    def arrived(self, event: Arrived, now: float) -> bool:
+        """A unit came; whether a batch pull asked for it."""
+        return self.sources.arrived(event, now)
+
+    def gave_back(self, unit: UnitHead, now: float) -> None:
+        self.sources.gave_back(unit, now)
+
+    def bulk_wanted(self, models: list[str], now: float) -> None:
+        """A gateway has bulk work for these models."""
+        self.sources.want_bulk(models, now, now + WANTED_S)
 
     def lost(self) -> None:
         """The connection is gone and every pull with it."""
-        for pull in list(self._open):
-            self._close(pull)
+        self.sources.lost()
 
-    def arrived(self, model: ModelState, pull: int, pending: int, now: float) -> None:
-        """A unit of this model came; a standing pull of one is used up by it."""
-        model.pending, model.pending_at = pending, now
-        if model.standing_pull == pull:
-            self._open.pop(pull, None)
-            model.standing_pull = None
+    def withdraw_all(self) -> list[Instruction]:
+        return self.sources.withdraw_all()
 
-    def decide(
-        self, models: Iterable[ModelState], lanes: list[Lane], now: float, margin_s: float
-    ) -> list[Instruction]:
-        """Pull what the lanes will start soon; withdraw what they will not."""
-        if now < self._refused_until:
+    def residency_changed(self) -> None:
+        """What the lanes serve may be other than before."""
+        self._stale = True
+
+    def _serve(self) -> list[Instruction]:
+        """Ask for what any lane serves and nothing else."""
+        sizes = [(len(lane.resident), len(lane.leaving)) for lane in self._lanes]
+        if not self._stale and sizes == self._sizes:
             return []
-        taking = {lane.id for lane in lanes if lane.can_take(now, margin_s)}
-        idle = {lane.id for lane in lanes if not lane.batches}
-        out: list[Instruction] = []
-        for model in sorted(models, key=lambda m: m.pulled_at):
-            hosts = [lane for lane in lanes if lane.serves(model.spec.name)]
-            free = sum(lane.id in taking for lane in hosts)
-            if not free or model.fetching >= MAX_FETCHING:
-                out += self.withdraw(model)
-                continue
-            room_s = model.budget.seconds * free - model.waiting_s
-            if model.batch_pull is None and room_s > 0:
-                busy = not any(lane.id in idle for lane in hosts)
-                out += self._pull(model, room_s, now, busy=busy)
-        return out
+        self._stale, self._sizes = False, sizes
+        names = (name for lane in self._lanes for name in sorted(lane.resident - lane.leaving))
+        return self.sources.serve(dict.fromkeys(names))
+
+    # --- what to ask ------------------------------------------------------------------------------
 
     def next_wake(self, now: float) -> float | None:
         """When a broker that refused is to be asked again."""
         return self._refused_until if self._refused_until > now else None
 
-    def withdraw(self, model: ModelState) -> list[Instruction]:
-        """Take back the standing pull: no lane would start what it brings."""
-        if model.standing_pull is None:
-            return []
-        pull, model.standing_pull = model.standing_pull, None
-        self._open.pop(pull, None)
-        return [Withdraw(pull)]
+    def decide(self, now: float) -> list[Instruction]:
+        """Pull what the lanes will start soon; take back what would come in vain."""
+        out = self._serve()
+        if now < self._refused_until:
+            return out
+        taking = [lane for lane in self._lanes if lane.can_take(now, self._margin_s)]
+        if taking != self._took:
+            for lane in self._took:
+                if lane not in taking:
+                    out += self._cool(lane, taking, now)
+            self._took = taking
+        if taking and (self.sources.unwatched["work"] or self.sources.unwatched["bulk"]):
+            out += self._ask(taking, now)
+        return out
 
-    def _pull(
-        self, model: ModelState, room_s: float, now: float, *, busy: bool
-    ) -> list[Instruction]:
-        """A batch, if units wait or may wait; while the lanes are busy nobody told us of new ones."""
-        unknown = busy and model.standing_pull is None and now - model.pending_at > STALE_S
-        if model.pending > 0 or unknown:
-            room = max(1, int(room_s / model.unit_s))
-            count = min(MAX_PULL, room if unknown else min(room, model.pending))
-            model.pulled_at = now
-            model.batch_pull = self._new(model)
-            return [Pull(model.batch_pull, model.spec.name, count, standing=False)]
-        if model.standing_pull is None and model.waiting_s <= 0:
-            model.standing_pull = self._new(model)
-            return [Pull(model.standing_pull, model.spec.name, 1, standing=True)]
-        return []
+    def _cool(self, busy: Lane, taking: list[Lane], now: float) -> list[Instruction]:
+        """Withdraw the standing pulls that would most likely bring what this lane cannot start."""
+        batch_s = max(0.0, busy.free_at - now)
+        most = int(batch_s * REOPEN_SHARE / REOPEN_S)
+        out: list[Instruction] = []
+        for looked, source in enumerate(reversed(self.sources.hot.values())):
+            if len(out) >= most or looked >= 2 * most:
+                break
+            if now - source.came_at > HOT_BATCHES * batch_s:
+                break
+            name = source.model
+            if source.standing is None or any(lane.serves(name) for lane in taking):
+                continue
+            if busy.serves(name) and self._elsewhere(name):
+                out += self.sources.withdraw(source)
+                source.empty(now)
+        return out
 
-    def _new(self, model: ModelState) -> int:
-        pull = self._next
-        self._next += 1
-        self._open[pull] = model
-        return pull
+    def _ask(self, taking: list[Lane], now: float) -> list[Instruction]:
+        """Cover each lane's next batch: by what is here or on its way, else by a pull."""
+        plan = Plan(self._models, self._units, self.sources, now)
+        watching = [lane for lane in taking if not plan.fill(lane)]
+        out: list[Instruction] = [
+            self.sources.ask(source, min(MAX_PULL, count), standing=False)
+            for source, count in plan.pulls()
+        ]
+        return out + self._watch(watching)
+
+    def _watch(self, lanes: list[Lane]) -> list[Instruction]:
+        """These lanes have nothing: be told of whatever comes."""
+        sources = [
+            source
+            for waiting in self.sources.unwatched.values()
+            for source in waiting.values()
+            if not source.pending and self._models[source.model].fetching < MAX_FETCHING
+        ]
+        return [
+            self.sources.ask(source, 1, standing=True)
+            for source in sources
+            if any(lane.serves(source.model) for lane in lanes)
+        ]

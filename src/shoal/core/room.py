@@ -44,9 +44,7 @@ class Room:
             return False
         model = self.models[name]
         elsewhere = any(o is not lane and o.serves(name) for o in self.lanes.values())
-        return elsewhere or not (
-            model.preparing or model.fetching or model.batch_pull or len(model.shelf)
-        )
+        return elsewhere or not model.occupied
 
     def pick(
         self, lane: Lane, need: int, other_load_s: float, most_s: float, now: float, but: set[str]

@@ -19,7 +19,11 @@ from shoal.core.models import ModelSpec, ModelState
 from shoal.core.packing import Limits, Packing
 from shoal.core.pulling import Pulls
 from shoal.core.residency import Residency
+from shoal.core.returning import AT_ONCE_S, SLOW, Returning
 from shoal.errors import ModelLoadFailed
+
+#: Events that come with every unit, and never change what is resident.
+FREQUENT = (ev.Arrived, ev.Prepared, ev.Finished, ev.Settled, ev.PullEnded, ev.Ticked)
 
 
 class WorkerConfig(msgspec.Struct, frozen=True):
@@ -62,24 +66,27 @@ class WorkerCore:
         self.units = Units(self.models)
         self.draining = False
         self._connected = True
-        self._pulls = Pulls()
         self._residency = Residency(self.lanes, self.models, self.pinned, config.cooldown_s)
         limits = Limits(config.eviction, config.on_demand, config.settle_s, config.rss_ceiling)
         self._packing = Packing(self.lanes, self.models, self.pinned, self._residency, limits)
         self._dispatch = Dispatch(self.lanes, self.models, self.units, config.margin_s)
+        margin_s = config.pull_margin_s
+        parts = (self.lanes, self.models, self.units, self._packing.elsewhere, margin_s)
+        self._pulls = Pulls(*parts)
+        self._returning = Returning(*parts)
 
     def handle(self, event: ev.Event, now: float) -> list[Instruction]:
         """Take in what happened at `now`; returns what to do, in order."""
         self._residency.cool(now)
         out = self._react(event, now)
-        out += self.units.scan(now)
+        out += self.units.look(now)
         out += self._packing.decide(now, begin=self._connected and not self.draining)
         out += self._residency.decide(now)
         out += self._dispatch.decide(now, self._residency.spared)
         if self._connected and not self.draining:
-            models = [m for m in self.models.values() if m.state == "resident" or m.standing_pull]
-            lanes = list(self.lanes.values())
-            out += self._pulls.decide(models, lanes, now, self._config.pull_margin_s)
+            if not isinstance(event, FREQUENT):
+                self._pulls.residency_changed()
+            out += self._pulls.decide(now)
         return out
 
     def next_wake(self, now: float) -> float | None:
@@ -103,13 +110,9 @@ class WorkerCore:
             case ev.Arrived():
                 return self._arrived(event, now)
             case ev.Prepared():
-                return [
-                    instruction
-                    for unit, lengths in event.units
-                    for instruction in self.units.prepared(unit, lengths, now)
-                ]
+                return self._prepared(event, now)
             case ev.Finished():
-                return self._dispatch.finished(event, now)
+                return self._finished(event, now)
             case ev.Settled():
                 return self.units.settled(event.unit)
             case ev.PullEnded():
@@ -126,7 +129,9 @@ class WorkerCore:
                 return self._loaded(event, now)
             case ev.LoadFailed():
                 return self._load_failed(event, now)
-            case ev.DemandSeen() | ev.PeerSeen() | ev.PeerLost() | ev.Claimed() | ev.ClaimRefused():
+            case ev.DemandSeen():
+                return self._demand_seen(event, now)
+            case ev.PeerSeen() | ev.PeerLost() | ev.Claimed() | ev.ClaimRefused():
                 return self._packing.react(event, now)
             case ev.Evicted() | ev.StatsSeen() | ev.RuntimeStopped():
                 return self._packing.react(event, now)
@@ -139,7 +144,7 @@ class WorkerCore:
                 self._pulls.lost()
             case ev.BrokerBack():
                 self._connected = True
-                return self.units.scan(now, everything=True)
+                return self.units.resend(now)
             case ev.DrainBegan():
                 return self._drain(now)
             case _:
@@ -147,13 +152,53 @@ class WorkerCore:
         return []
 
     def _arrived(self, event: ev.Arrived, now: float) -> list[Instruction]:
-        model = self.models[event.unit.model]
-        self._pulls.arrived(model, event.pull, event.pending, now)
-        out = self.units.arrived(event.unit, now)
-        to_begin = out == [ev.Prepare(event.unit.id)]
-        if to_begin and (self.draining or model.state in ("failed", "absent")):
-            return self.units.give_back(event.unit.id)
+        unit, model = event.unit, self.models[event.unit.model]
+        asked = self._pulls.arrived(event, now)
+        out = self.units.arrived(unit, now)
+        if out != [ev.Prepare(unit.id)]:
+            return out
+        if self.draining or model.state in ("absent", "failed"):
+            return self.units.give_back(unit.id)
+        if asked:
+            return out
+        if self._returning.unasked(unit, now):
+            self._pulls.gave_back(unit, now)
+            return self.units.give_back(unit.id, AT_ONCE_S)
         return out
+
+    def _prepared(self, event: ev.Prepared, now: float) -> list[Instruction]:
+        out: list[Instruction] = []
+        models: dict[str, None] = {}
+        for unit, lengths in event.units:
+            held = self.units.get(unit)
+            if held is not None:
+                models[held.head.model] = None
+                out += self.units.prepared(unit, lengths, now)
+        for name in models:
+            out += self._give_back(name, now)
+        return out
+
+    def _finished(self, event: ev.Finished, now: float) -> list[Instruction]:
+        batch = self.lanes[event.lane].finished(event.batch, now)
+        if batch is None:
+            return []
+        out = self._dispatch.finished(batch, event.seconds, now)
+        slower = event.seconds / batch.predicted_s
+        if slower > SLOW:
+            out += self._give_back(batch.model, now, slower)
+        return out
+
+    def _give_back(self, model: str, now: float, slower: float = 1.0) -> list[Instruction]:
+        """Give back what turned out to be too much."""
+        heads = self._returning.excess(model, slower)
+        for head in heads:
+            self._pulls.gave_back(head, now)
+        return [i for head in heads for i in self.units.give_back(head.id, AT_ONCE_S)]
+
+    def _demand_seen(self, event: ev.DemandSeen, now: float) -> list[Instruction]:
+        bulk = [name for name, s in event.bulk_s.items() if s > 0 and name in self.models]
+        self._pulls.bulk_wanted(bulk, now)
+        return self._packing.react(event, now)
 
     def _loaded(self, event: ev.Loaded, now: float) -> list[Instruction]:
         out = self._packing.react(event, now)
@@ -195,6 +240,5 @@ class WorkerCore:
     def _drain(self, now: float) -> list[Instruction]:
         """Withdraw every pull and give back what has not started."""
         self.draining = True
-        out = self._packing.drain(now)
-        out += [i for model in self.models.values() for i in self._pulls.withdraw(model)]
+        out = self._packing.drain(now) + self._pulls.withdraw_all()
         return out + [i for unit in self.units.not_started() for i in self.units.give_back(unit)]

@@ -130,7 +130,7 @@ class Loop:
             self._queue.release(stash.ack)
             stash.ack = delivery.ack
         self._queue.hold(delivery.ack)
-        self.emit(ev.Arrived(_head(unit, published), pull, delivery.pending))
+        self.emit(ev.Arrived(_head(unit, published, delivery.delivered), pull, delivery.pending))
 
     def pull_ended(self, pull: int, reason: PullEnd) -> None:
         """The broker ended a pull."""
@@ -268,7 +268,7 @@ class Loop:
         return not self.units
 
 
-def _head(unit: Unit, published: float) -> ev.UnitHead:
+def _head(unit: Unit, published: float, delivered: int) -> ev.UnitHead:
     payload_bytes = sum(payload.bytes for payload in unit.payloads.values())
     item_bytes = sum(map(len, unit.items)) + payload_bytes
     return ev.UnitHead(
@@ -279,5 +279,8 @@ def _head(unit: Unit, published: float) -> ev.UnitHead:
         deadline=published + unit.budget_s,
         klass=unit.klass,
         tenant=unit.tenant,
+        priority=unit.priority,
+        published=published,
+        delivered=delivered,
         payload_bytes=payload_bytes,
     )

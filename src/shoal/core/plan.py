@@ -1,0 +1,119 @@
+"""How the next batches of the lanes that are about to be free are covered, and what is pulled for them.
+
+A lane's credit is one batch. What is on the shelf, being prepared or on its way counts against it;
+for what is lacking one source is chosen. Interactive work covers a lane before bulk does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from shoal.core.batcher import BULK_SHARE
+from shoal.core.delivery import Units
+from shoal.core.lanes import Lane
+from shoal.core.models import ModelState
+from shoal.core.sources import Source, Sources
+from shoal.values import TrafficClass
+
+#: What was told of a queue counts for this long: a request takes about that.
+STALE_S = 0.002
+#: A head that is only guessed to be there counts as this much younger: asking in vain costs half a
+#: millisecond, and where work waits longer than this, queues are known to be full anyway.
+GUESS_S = 0.03
+#: Units whose payloads are being fetched, for one model; beyond it other machines may have them.
+MAX_FETCHING = 16
+
+
+class Plan:
+    """One look at all lanes that may take work."""
+
+    def __init__(
+        self, models: dict[str, ModelState], units: Units, sources: Sources, now: float
+    ) -> None:
+        self._models = models
+        self._sources = sources
+        self._now = now
+        self._supply: dict[TrafficClass, dict[str, float]] = {"work": {}, "bulk": {}}
+        self._wanted: dict[Source, float] = {}
+        for name in units.models():
+            for klass, seconds in models[name].waiting.items():
+                if seconds > 0:
+                    self._supplies(klass, name, seconds)
+        for source in sources.asking.values():
+            seconds = source.asked * models[source.model].unit_s
+            self._supplies(source.klass, source.model, seconds)
+
+    def _supplies(self, klass: TrafficClass, name: str, seconds: float) -> None:
+        supply = self._supply[klass]
+        supply[name] = supply.get(name, 0.0) + seconds / self._models[name].spec.budget.seconds
+
+    def fill(self, lane: Lane) -> bool:
+        """Cover this lane's next batch; False if no interactive work is known for it."""
+        first, share = self._cover(lane, "work", 1.0)
+        if share >= 1.0:
+            return True
+        source = self._next(lane, "work", first)
+        if source is not None:
+            self._want(source, 1.0 - share)
+            return True
+        room = BULK_SHARE - share
+        if room > 0 and (self._sources.unwatched["bulk"] or self._supply["bulk"]):
+            _, share = self._cover(lane, "bulk", room)
+            source = self._next(lane, "bulk", first)
+            if share < room and source is not None:
+                self._want(source, room - share)
+        return first is not None
+
+    def _cover(self, lane: Lane, klass: TrafficClass, most: float) -> tuple[str | None, float]:
+        """Use up to `most` batches of what is here for this lane; the first model and how much."""
+        first, share = None, 0.0
+        supply = self._supply[klass]
+        for name, there in supply.items():
+            if there > 0 and lane.serves(name):
+                part = min(most - share, there)
+                supply[name] -= part
+                share += part
+                first = first or name
+                if share >= most:
+                    break
+        return first, share
+
+    def _next(self, lane: Lane, klass: TrafficClass, model: str | None) -> Source | None:
+        """The source whose head is due first; of `model`, if a batch of that is to be filled up."""
+        unwatched = self._sources.unwatched[klass]
+        candidates: Iterable[Source] = unwatched.values()
+        if model is not None:
+            candidates = [unwatched[model]] if model in unwatched else []
+        best, best_due = None, float("inf")
+        for source in candidates:
+            due = self._due(source, guess=bool(lane.batches))
+            if due is not None and due < best_due and lane.serves(source.model):
+                best, best_due = source, due
+        return best
+
+    def _due(self, source: Source, *, guess: bool) -> float | None:
+        """When its head is due; None if nothing more can wait there, or is to be asked for."""
+        if self._models[source.model].fetching >= MAX_FETCHING:
+            return None
+        if source.pending:
+            left = source.pending - self._count(source) if source in self._wanted else 1
+            return source.due if left > 0 else None
+        # An idle lane need not guess: a standing pull tells, and brings what there is.
+        if guess and source not in self._wanted and self._now - source.told_at > STALE_S:
+            return source.due + GUESS_S
+        return None
+
+    def _want(self, source: Source, share: float) -> None:
+        self._wanted[source] = self._wanted.get(source, 0.0) + share
+
+    def _count(self, source: Source) -> int:
+        model = self._models[source.model]
+        seconds = self._wanted[source] * model.spec.budget.seconds
+        return max(1, int(seconds / model.unit_s + 1e-6))
+
+    def pulls(self) -> list[tuple[Source, int]]:
+        """What to ask for: how many units of which source."""
+        return [
+            (source, min(self._count(source), source.pending or self._count(source)))
+            for source in self._wanted
+        ]

@@ -1,0 +1,94 @@
+"""Which units a worker gives back: those that it would keep waiting while another could take them.
+
+It decides only; it must not know of pulls. A unit that comes unasked while all lanes are busy goes back unless one
+is free soon. What is on the shelf goes back, the latest first, when it turns out to be far more
+than was predicted, or the lanes far slower. Only whole units go, only to where the model is loaded,
+and none that has been handed round before: so whatever happens, each unit stays somewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from shoal.core.delivery import Units
+from shoal.core.events import UnitHead
+from shoal.core.lanes import Lane
+from shoal.core.models import ModelState
+
+#: A unit that was delivered this often stays where it is: with four of five workers busy, seven
+#: tries leave one of five units waiting, and each costs it about a millisecond.
+MAX_DELIVERED = 8
+#: A shelf this many times its credit (one batch a lane) is too full ...
+FULL = 2.0
+#: ... and is emptied down to this.
+ENOUGH = 1.0
+#: Most units that one event gives back: bounded work, and the next event goes on.
+MOST_RETURNED = 64
+#: A batch this many times slower than predicted says that what waits behind it will be as late.
+SLOW = 2.0
+#: Given back without delay a unit does not hold one of the consumer's places for pending acks.
+AT_ONCE_S = 0.0
+
+#: Whether another worker has this model loaded.
+Elsewhere = Callable[[str], bool]
+
+
+class Returning:
+    """What goes back to the queue."""
+
+    def __init__(
+        self,
+        lanes: dict[str, Lane],
+        models: dict[str, ModelState],
+        units: Units,
+        elsewhere: Elsewhere,
+        soon_s: float,
+    ) -> None:
+        self._lanes = list(lanes.values())
+        self._models = models
+        self._units = units
+        self._elsewhere = elsewhere
+        self._soon_s = soon_s
+
+    def unasked(self, head: UnitHead, now: float) -> bool:
+        """Whether a unit that came over a standing pull goes back: no lane is free for it soon."""
+        return self._may_go(head) and self._starts_in(head, now) > self._soon_s
+
+    def _may_go(self, head: UnitHead) -> bool:
+        return head.delivered < MAX_DELIVERED and self._elsewhere(head.model)
+
+    def _hosts(self, model: str) -> list[Lane]:
+        return [lane for lane in self._lanes if lane.serves(model)]
+
+    def _starts_in(self, head: UnitHead, now: float) -> float:
+        """Seconds until this unit, which is held already, can be in a batch."""
+        model, hosts = self._models[head.model], self._hosts(head.model)
+        if not hosts:
+            return 0.0  # it is being loaded, and its units wait here for that
+        ahead_s = sum(self._models[name].waiting_s for name in self._units.models())
+        if model.waiting_s <= model.spec.budget.seconds:
+            ahead_s -= model.waiting_s  # they run together
+        return min(lane.free_in(now) for lane in hosts) + ahead_s / len(hosts)
+
+    def excess(self, name: str, slower: float = 1.0) -> list[UnitHead]:
+        """What of this model is too much, if all takes `slower` times the predicted."""
+        hosts = len(self._hosts(name))
+        if not hosts:
+            return []
+        batches = slower * sum(map(self._batches, self._units.models())) / hosts
+        if batches <= FULL or not self._elsewhere(name):
+            return []
+        part = slower / self._models[name].spec.budget.seconds / hosts
+        heads: list[UnitHead] = []
+        for unit in reversed(self._units.of_model(name)):
+            held = self._units.get(unit)
+            if batches <= ENOUGH or len(heads) >= MOST_RETURNED:
+                break
+            if held is not None and not held.started and self._may_go(held.head):
+                batches -= held.waiting_s * part
+                heads.append(held.head)
+        return heads
+
+    def _batches(self, name: str) -> float:
+        model = self._models[name]
+        return model.waiting_s / model.spec.budget.seconds
