@@ -56,6 +56,11 @@ class Fleet:
                     best[model] = said.state
         return best
 
+    def copies(self, model: str) -> tuple[int, int]:
+        """Lanes that hold a model, over all workers, and the bytes of its largest copy."""
+        said = [p.models[model] for _, p in self._pulses.values() if model in p.models]
+        return sum(m.lanes for m in said), max((m.bytes for m in said), default=0)
+
     def rate(self, card: Card) -> Rate:
         """How fast `card` is answered; the card's own first guess before any worker has it."""
         rate = self._rates.get(card.name)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from shoal.catalog.card import Card
@@ -17,6 +15,7 @@ class ModelObject(msgspec.Struct, frozen=True):
     Attributes:
         dims: task -> width of a vector.
         state: `resident`, `loading` or `failed`; `available` while no worker has it.
+        lanes: devices that hold it now; `bytes`: what one copy holds, 0 until it was loaded once.
     """
 
     id: str
@@ -31,6 +30,8 @@ class ModelObject(msgspec.Struct, frozen=True):
     description: str | None
     prompts: list[str]
     state: str
+    lanes: int
+    bytes: int
     object: str = "model"
 
 
@@ -43,31 +44,30 @@ class ModelsRoute:
     async def list(self, request: Request, rest: str) -> Response:
         """Every model of the catalog."""
         states = self._gateway.fleet.states()
-        data = [_shape(card, states) for card in self._gateway.catalog.cards()]
+        data = [self._shape(card, states) for card in self._gateway.catalog.cards()]
         return Response(msgspec.json.encode({"object": "list", "data": data}))
 
     async def get(self, request: Request, name: str) -> Response:
         """One model, by name or alias."""
         card = self._gateway.catalog.card(name)
-        return Response(msgspec.json.encode(_shape(card, self._gateway.fleet.states(), name)))
+        return Response(msgspec.json.encode(self._shape(card, self._gateway.fleet.states(), name)))
 
-
-def _shape(card: Card, states: dict[str, str], name: str | None = None) -> ModelObject:
-    encode = card.tasks.encode
-    details: dict[str, Any] = {
-        "dims": {"encode": encode.dim} if encode else {},
-        "prompts": list(encode.prompts) if encode else [],
-    }
-    return ModelObject(
-        id=name or card.name,
-        created=0,
-        owned_by="shoal",
-        tasks=card.tasks.names(),
-        max_tokens=card.max_tokens,
-        aliases=card.aliases,
-        license=card.license,
-        languages=card.languages,
-        description=card.description,
-        state=states.get(card.name, "available"),
-        **details,
-    )
+    def _shape(self, card: Card, states: dict[str, str], name: str | None = None) -> ModelObject:
+        encode = card.tasks.encode
+        lanes, bytes_ = self._gateway.fleet.copies(card.name)
+        return ModelObject(
+            id=name or card.name,
+            created=0,
+            owned_by="shoal",
+            tasks=card.tasks.names(),
+            max_tokens=card.max_tokens,
+            dims={"encode": encode.dim} if encode else {},
+            aliases=card.aliases,
+            license=card.license,
+            languages=card.languages,
+            description=card.description,
+            prompts=list(encode.prompts) if encode else [],
+            state=states.get(card.name, "available"),
+            lanes=lanes,
+            bytes=bytes_,
+        )
