@@ -32,3 +32,4 @@ def test_a_narrow_stride_near_the_knee_needs_few_tries() -> None:
 def test_goals_that_are_never_or_always_met_end_the_search() -> None:
     assert knee(lambda rate: False, 100.0) == 0.0
     assert 100.0 < knee(lambda rate: True, 100.0) < math.inf
+    assert knee(lambda rate: True, 100.0, tries=1) == 100.0

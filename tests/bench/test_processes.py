@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from shoal.bench.processes import cpu_s, descendants, paused
+from shoal.bench.processes import cpu_s, descendants, machine_s, paused
 
 BUSY = "while True: pass"
 
@@ -50,3 +50,12 @@ def test_paused_processes_go_on_afterwards() -> None:
         with paused([pid]):
             until(lambda: state(pid) == "T")
         until_busy(pid)
+
+
+def test_the_machine_is_at_least_as_busy_as_we_are() -> None:
+    (busy_before, all_before), own_before = machine_s(), time.process_time()
+    while time.process_time() - own_before < 0.3:
+        pass
+    busy, all_ = machine_s()
+    assert busy - busy_before >= 0.2
+    assert all_ - all_before >= busy - busy_before

@@ -13,7 +13,13 @@ STRIDE = 1.5
 MOST_TRIES = 12
 
 
-def knee(meets: Callable[[float], bool], first: float, *, stride: float = STRIDE) -> float:
+def knee(
+    meets: Callable[[float], bool],
+    first: float,
+    *,
+    stride: float = STRIDE,
+    tries: int = MOST_TRIES,
+) -> float:
     """The highest rate seen to meet the goal; 0 if none of the tries did.
 
     From `first` upwards or downwards by `stride`, then by halving the bracket on a log scale.
@@ -21,7 +27,7 @@ def knee(meets: Callable[[float], bool], first: float, *, stride: float = STRIDE
     """
     good, bad = 0.0, math.inf
     rate = first
-    for _ in range(MOST_TRIES):
+    for _ in range(tries):
         if meets(rate):
             good = rate
         else:

@@ -11,6 +11,7 @@ import contextlib
 import math
 import time
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 import msgspec
 
@@ -107,10 +108,11 @@ class _World:
             return one.tries[-1].p99_s <= self._scenario.timing.goal_s
 
         known = [k for k in one.knees if k]
-        if known:
-            return await asyncio.to_thread(knee, meets, known[-1], stride=CLOSE_STRIDE)
         first = near or self._scenario.capacity(self._requests.tokens) / 2
-        return await asyncio.to_thread(knee, meets, first)
+        search = partial(knee, meets, tries=self._plan.tries)
+        if known:
+            return await asyncio.to_thread(search, known[-1], stride=CLOSE_STRIDE)
+        return await asyncio.to_thread(search, first)
 
     async def _try(self, deployment: Deployment, traffic: Traffic, rate: float) -> Try:
         goal_s = self._scenario.timing.goal_s
@@ -183,7 +185,7 @@ def _tried(
         p50_s=percentile(ordered, 0.5),
         p99_s=percentile(ordered, 0.99),
         cores=used.cpu_s / used.at,
-        machine=used.machine_busy_s / used.machine_s,
+        machine=min(1.0, used.machine_busy_s / used.machine_s),  # waiting for disks can run back
         busy=used.count("compute_seconds_sum") / used.at / devices,
         batch_tokens=used.count("batch_tokens_sum") / max(1.0, used.count("batch_tokens_count")),
         late_s=answered.late_s,

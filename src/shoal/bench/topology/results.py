@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from shoal.bench import report
+from shoal.bench.knee import MOST_TRIES
 from shoal.bench.topology.tables import Timing
 from shoal.bench.topology.traffic import Traffic
 
@@ -37,12 +38,16 @@ class Scenario(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """`seconds`: of one try at least, beside its warm-up; never less than three times the goal."""
+    """`seconds`: of one try at least, beside its warm-up; never less than three times the goal.
+
+    `tries`: the most of one search.
+    """
 
     scenarios: list[Scenario]
     gateways: int = 2
     seconds: float = 3.0
     rounds: int = 2
+    tries: int = MOST_TRIES
 
 
 class Try(msgspec.Struct, frozen=True):
