@@ -134,7 +134,9 @@ class Packing:
         out = self._claims.due(now) + self._recycle.decide(now)
         at = self._placement.next_wake()
         look = self._changed or (at is not None and now >= at)
-        self._changed = self._changed and not begin
+        self._changed = look and not begin
+        if self._changed:
+            self._placement.put_off()
         return out + self._moves.decide(now, begin=begin and look and self._limits.on_demand)
 
     def next_wake(self) -> float | None:

@@ -36,7 +36,7 @@ RETRY_S = 1.0
 
 
 class Want(msgspec.Struct, frozen=True):
-    """A model to be loaded once more: why, since how many seconds, and what that weighs.
+    """A model to be loaded once more: why, since when, and what that weighs.
 
     `weight_s`: its age and the seconds of work that wait, together; prices are compared with it.
     `lane_s`: seconds of work for each copy that there is.
@@ -44,7 +44,7 @@ class Want(msgspec.Struct, frozen=True):
 
     model: ModelState
     why: Why
-    age_s: float
+    since: float
     weight_s: float
     lane_s: float
 
@@ -79,6 +79,10 @@ class Placement:
     def next_wake(self) -> float | None:
         """When a want has waited for long enough to be acted on, demand staying as it is."""
         return self._look_at
+
+    def put_off(self) -> None:
+        """Nothing can be begun now: there is no time to look again until something happens."""
+        self._look_at = None
 
     # --- what is wanted ---------------------------------------------------------------------------
 
@@ -117,7 +121,7 @@ class Placement:
         since = self._since[name, why] = before.get((name, why), now)
         age_s = now - since
         pace = 1.0 if wanted.interactive_s > 0 or why != "demand" else BULK_AGE
-        return Want(model, why, age_s, pace * age_s + wanted.seconds, lane_s)
+        return Want(model, why, since, pace * age_s + wanted.seconds, lane_s)
 
     # --- where ------------------------------------------------------------------------------------
 
@@ -173,8 +177,8 @@ class Placement:
         wait_s = YIELD_S * (lane.memory.used / budget if budget else 0.0)
         wait_s += YIELD_S if need > 0 else 0.0
         wait_s += HOT_FOR_S if want.why == "hot" else 0.0
-        if want.age_s < wait_s:
-            self._look(now + wait_s - want.age_s)
+        if now < want.since + wait_s:
+            self._look(want.since + wait_s)
             return True
         return False
 
