@@ -15,7 +15,7 @@ RULES = (PULL, *RIVALS)
 
 def figures(outcome: Outcome) -> Outcome:
     """All of it that is virtual."""
-    return msgspec.structs.replace(outcome, real_s=0.0)
+    return msgspec.structs.replace(outcome, cpu_s=0.0)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)

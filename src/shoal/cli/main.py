@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from shoal import __version__
-from shoal.cli import dead, demo, doctor, encode, models, roles, serve, status
+from shoal.cli import dead, demo, doctor, encode, models, plan, roles, serve, sim, status
 from shoal.cli.processes import AWAY_EXIT, CONFIG_EXIT
 from shoal.errors import ConfigError, ShoalError, Unavailable
 
@@ -25,6 +25,7 @@ app = typer.Typer(
 )
 
 USE, LOOK, PARTS = "Use it", "Look at it", "Its parts, one process each"
+SIZE = "Size it, on a virtual clock"
 
 
 def _print_version(wanted: bool) -> None:
@@ -56,6 +57,8 @@ app.add_typer(models.app, name="models", rich_help_panel=USE)
 app.command(rich_help_panel=LOOK)(status.status)
 app.command(rich_help_panel=LOOK)(doctor.doctor)
 app.add_typer(dead.app, name="dead", rich_help_panel=LOOK)
+app.command(rich_help_panel=SIZE)(sim.sim)
+app.command(rich_help_panel=SIZE)(plan.plan)
 app.command(rich_help_panel=PARTS)(roles.gateway)
 app.command(rich_help_panel=PARTS)(roles.worker)
 app.command(rich_help_panel=PARTS)(roles.runtime)

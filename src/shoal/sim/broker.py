@@ -106,10 +106,13 @@ class Broker:
             consumer = self._consumers[subject] = _Consumer()
         return consumer
 
-    def waiting(self, subject: str) -> int:
-        """Messages of this subject that nobody holds."""
-        consumer = self._consumer(subject)
-        return len(consumer.fresh) + len(consumer.returned)
+    def new(self, subject: str) -> int:
+        """Messages of this subject that were never delivered."""
+        return len(self._consumer(subject).fresh)
+
+    def pulls(self, subject: str) -> int:
+        """Pulls that wait for messages of this subject."""
+        return sum(pull.open for pull in self._consumer(subject).waiting)
 
     def publish(self, subject: str, body: Unit, ttl_s: float) -> None:
         """Store a message; hand it to a pull that waits."""

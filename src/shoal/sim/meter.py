@@ -20,7 +20,7 @@ class Outcome(msgspec.Struct, frozen=True):
         loads, evictions, redelivered, refused: counts over the whole run.
         hits: share of requests whose model was resident somewhere when they came.
         peak_held: most units one worker held.
-        calls: events of the virtual clock, `real_s`: seconds it took to simulate.
+        calls: events of the virtual clock, `cpu_s`: seconds of one core it took to simulate.
     """
 
     offered: float
@@ -42,7 +42,7 @@ class Outcome(msgspec.Struct, frozen=True):
     mean_latency_s: float
     peak_held: int
     calls: int
-    real_s: float
+    cpu_s: float
 
 
 class Meter:
@@ -102,7 +102,7 @@ class Meter:
         """Whether so many are late that the 99th percentile is lost, whatever comes."""
         return self.late > 0.02 * expected
 
-    def outcome(self, lanes: int, redelivered: int, calls: int, real_s: float) -> Outcome:
+    def outcome(self, lanes: int, redelivered: int, calls: int, cpu_s: float) -> Outcome:
         """The figures; requests without an answer by now are late."""
         span_s = self.end - self.start
         refused = sum(self.refused.values())
@@ -130,5 +130,5 @@ class Meter:
             mean_latency_s=float(np.mean(self._latencies)) if self._latencies else 0.0,
             peak_held=self.peak_held,
             calls=calls,
-            real_s=real_s,
+            cpu_s=cpu_s,
         )

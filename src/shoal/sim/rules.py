@@ -27,9 +27,9 @@ class Rule(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """As tables call it."""
-        stale = f", {self.stale_s * 1000:.0f} ms stale" if self.stale_s else ""
-        return f"{self.kind}{stale}"
+        """As tables call it; ``-fresh``: with an oracle's view where a stale one is usual."""
+        fresh = self.kind in ("least-loaded", "power-of-two", "affinity") and not self.stale_s
+        return f"{self.kind}-fresh" if fresh else self.kind
 
     @property
     def tuned(self) -> bool:

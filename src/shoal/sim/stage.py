@@ -50,7 +50,7 @@ class Stage:
         self.meter = Meter(float("inf"), float("inf"), scenario.goal_s)
         self.workers: list[SimWorker] = []
         self._config = self._worker_config()
-        self._began = time.perf_counter()
+        self._began = time.process_time()
 
     def parts(self, queue: Queue) -> Parts:
         """What workers share, with `queue` as their way out."""
@@ -109,5 +109,5 @@ class Stage:
             cluster.workers * cluster.lanes,
             redelivered,
             self.clock.calls,
-            time.perf_counter() - self._began,
+            time.process_time() - self._began,
         )

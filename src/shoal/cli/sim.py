@@ -1,0 +1,157 @@
+"""`shoal sim`: compare pulling with pushing on a virtual clock, and show a table.
+
+Decides only what is compared and how it is shown; `shoal.sim` does the rest.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import msgspec
+import typer
+
+from shoal.errors import ConfigError, nearest
+
+if TYPE_CHECKING:
+    from shoal.sim.report import Row
+    from shoal.sim.table import Evicted, Result, Work
+
+T = TypeVar("T")
+Known = TypeVar("Known", bound=str)
+#: The widest workers of a quick look; more take minutes of each core.
+DEFAULT_WORKERS = "8"
+
+
+def sim(
+    workload: Annotated[
+        str,
+        typer.Option(help="Of one, many, bursts, memory; several with commas."),
+    ] = "one,many,bursts",
+    workers: Annotated[str, typer.Option(help="How many; several with commas.")] = DEFAULT_WORKERS,
+    device: Annotated[str, typer.Option(help="gpu or cpu; several with commas.")] = "gpu",
+    rules: Annotated[
+        str, typer.Option(help="Ways to choose a worker, with commas; default: all.")
+    ] = "",
+    models: Annotated[
+        int | None, typer.Option(min=1, help="Another number of models than the workload's own.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each cell.")] = 3,
+    processes: Annotated[
+        int, typer.Option(min=0, help="Processes that compute; 0: one a core.")
+    ] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Write a picture of the knees here (.svg, .png, .pdf).")
+    ] = None,
+) -> None:
+    """Simulate a cluster: pulling against routers that push, and ways to evict.
+
+    shoal sim --workload many --workers 8
+    shoal sim --workload bursts --device cpu --rules pull,round-robin
+    shoal sim --workload memory
+    """
+    from shoal.sim import report, table
+    from shoal.sim.rules import RULES
+    from shoal.sim.scenario import DEVICES
+    from shoal.sim.workloads import ABOUT
+
+    names = _chosen("workload", workload.split(","), ABOUT)
+    sizes = [_number(text) for text in workers.split(",")]
+    kinds = _chosen("device", device.split(","), DEVICES)
+    chosen = _chosen("rules", rules.split(",") if rules else list(RULES), RULES)
+    processes = processes or len(os.sched_getaffinity(0))
+    cells = [
+        table.Cell(name, kind, size, rule, seeds, models)
+        for name in names
+        if name != "memory"
+        for kind in kinds
+        for size in sizes
+        for rule in chosen
+    ]
+    evictions = [
+        table.Eviction(way, size, seeds, models)
+        for size in sizes
+        if "memory" in names
+        for way in table.EVICTIONS
+    ]
+    results: list[Result] = _compute(
+        "knees", [(table.compute, (cell,)) for cell in cells], processes
+    )
+    results = _compute("half load", table.halves(results), processes) or results
+    results.sort(key=lambda result: cells.index(result.cell))
+    evicted: list[Evicted] = _compute(
+        "evictions", [(table.compute_eviction, (cell,)) for cell in evictions], processes
+    )
+    evicted.sort(key=lambda result: evictions.index(result.cell))
+    rows = report.rows_of(results)
+    if plot is not None and rows:
+        from shoal.sim.plot import plot as draw
+
+        draw(rows, plot)
+    _show(rows, results, evicted, as_json=as_json)
+
+
+def _show(rows: list[Row], results: list[Result], evicted: list[Evicted], *, as_json: bool) -> None:
+    from shoal.bench.report import table as markdown
+    from shoal.sim import report
+
+    if as_json:
+        shown = {"rows": rows, "results": results, "evictions": evicted}
+        typer.echo(msgspec.json.format(msgspec.json.encode(shown)).decode())
+        return
+    if rows:
+        typer.echo(markdown(report.HEAD, [report.cells_of(row) for row in rows]))
+        for result in results:
+            if result.setting is not None:
+                setting = result.setting
+                typer.echo(
+                    f"{result.cell.workload}, {result.cell.device}, {result.cell.workers} workers: "
+                    f"{result.cell.rule} tuned to {setting.spread:g} x its share of replicas, "
+                    f"spill above {setting.spill_s * 1000:g} ms"
+                )
+    if evicted:
+        typer.echo(markdown(report.EVICTION_HEAD, [report.eviction_cells(e) for e in evicted]))
+
+
+def _compute(what: str, work: Sequence[Work[T]], processes: int) -> list[T]:
+    """Results as they are done, with a bar for whoever looks on."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from shoal.sim.table import in_processes
+
+    if not work:
+        return []
+    console = Console(stderr=True)
+    done: list[T] = []
+    with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task(what, total=len(work))
+        for result in in_processes(work, processes):
+            done.append(result)
+            bar.advance(task)
+    return done
+
+
+def _chosen(what: str, given: list[str], known: Iterable[Known]) -> list[Known]:
+    by_name = {str(name): name for name in known}
+    names = [name.strip() for name in given]
+    for name in names:
+        if name not in by_name:
+            raise ConfigError(
+                f"--{what}: unknown {what} '{name}'{nearest(name, by_name)}; "
+                f"there are {', '.join(by_name)}"
+            )
+    return [by_name[name] for name in names]
+
+
+def _number(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise ConfigError(f"--workers: '{text}' is no number of workers")
+    return number
