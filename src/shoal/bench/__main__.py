@@ -12,9 +12,12 @@ import typer
 from shoal.bench import chaos as chaos_bench
 from shoal.bench import cost as cost_bench
 from shoal.bench import fairness as fairness_bench
+from shoal.bench import media as media_bench
 from shoal.bench import overhead as overhead_bench
 from shoal.bench import peers as peers_bench
 from shoal.bench import report
+from shoal.bench.cold.commands import cold
+from shoal.bench.packing.commands import cycles, packing
 from shoal.bench.rivals import read_rivals
 from shoal.bench.topology import measure as topology_bench
 from shoal.bench.topology import plans, results
@@ -164,6 +167,25 @@ def chaos(
     print(f"{result.machine}\n\n{chaos_bench.table(result.outcomes)}")
     if json is not None:
         report.write_json(json, result)
+
+
+@app.command()
+def media(
+    images: Annotated[int, typer.Option(help="Images of 3 MB in flight together")] = 100,
+    texts: Annotated[int, typer.Option(help="Texts of 5.4 MB beside them")] = 8,
+    json: Json = None,
+) -> None:
+    """Does a gateway stay quick and small while large items pass?"""
+    result = media_bench.measure(media_bench.Plan(images=images, texts=texts), _tell)
+    print(f"{result.machine}\n\n{media_bench.table(result)}")
+    if json is not None:
+        report.write_json(json, result)
+    if not result.good:
+        raise typer.Exit(1)
+
+
+for command in (packing, cycles, cold):
+    app.command()(command)
 
 
 def _tell(line: str) -> None:

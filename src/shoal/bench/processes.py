@@ -62,6 +62,32 @@ def machine_s() -> tuple[float, float]:
     return (sum(ticks) - idle) / _TICKS_PER_S, sum(ticks) / _TICKS_PER_S
 
 
+def scheduled_s(pids: Iterable[int]) -> tuple[float, float]:
+    """What all threads of these processes ran so far, and how long they were ready and did not run.
+
+    https://docs.kernel.org/scheduler/sched-stats.html#proc-pid-schedstat
+    """
+    ran_ns = waited_ns = 0
+    for pid in pids:
+        for task in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+            with contextlib.suppress(OSError):
+                ran, waited, _ = task.read_text().split()
+                ran_ns, waited_ns = ran_ns + int(ran), waited_ns + int(waited)
+    return ran_ns / 1e9, waited_ns / 1e9
+
+
+def memory_bytes(pids: Iterable[int], field: str) -> int:
+    """``VmRSS``, what these processes hold now, or ``VmHWM``, the most they ever held."""
+    total = 0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+            total += sum(
+                int(line.split()[1]) << 10 for line in lines if line.startswith(f"{field}:")
+            )
+    return total
+
+
 @contextlib.contextmanager
 def paused(pids: Iterable[int]) -> Iterator[None]:
     """Stop these processes for a while (SIGSTOP)."""
