@@ -23,6 +23,7 @@ class Event(msgspec.Struct, frozen=True):
     lane: str = ""
     error: str = ""
     why: str = ""
+    s: float = 0.0  # how long it took
 
 
 class History:

@@ -1,0 +1,1 @@
+"""First requests to a model that nobody has loaded."""
