@@ -363,7 +363,7 @@ def test_one_failed_request_ends_a_large_call(ask: Ask, gateway: ScriptedGateway
         (["0", "a\ud800"], r"items\[1\] is not valid Unicode: a lone surrogate at character 1"),
         ([1, 2], r"items\[0\] is of type int.*goes inside a list"),
         (["0", None], r"items\[1\] is of type NoneType"),
-        (["0", b"1"], r"items\[1\] is of type bytes"),
+        (["0", {"a": 1}], r"items\[1\] is of type dict"),
         ([[1.5]], r"items\[0\] is of type list"),
     ],
 )

@@ -31,6 +31,13 @@ def test_cutting_loses_nothing_and_keeps_the_bounds(given_texts: Any, bounds: Li
         assert size <= bounds.request_bytes or len(part) == 1
 
 
+def test_bytes_stay_bytes_and_one_alone_is_one_item() -> None:
+    data = bytes(range(256))
+    assert items_of(data) == [data]
+    assert items_of([data, bytearray(b"x"), memoryview(b"y")]) == [data, b"x", b"y"]
+    assert item_bytes(data) == 256
+
+
 @given(texts)
 def test_a_token_list_or_text_is_no_larger_than_counted(text: Any) -> None:
     (item,) = items_of([text])

@@ -101,7 +101,7 @@ class AsyncClient:
         await self.aclose()
 
     async def _run(self, call: EncodeCall) -> EncodeJob:
-        if isinstance(call.texts, str) or len(call.texts) < MANY_TEXTS:
+        if isinstance(call.texts, str | bytes) or len(call.texts) < MANY_TEXTS:
             job = self._api.encode(call)
         else:
             job = await asyncio.to_thread(self._api.encode, call)

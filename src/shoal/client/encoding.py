@@ -21,9 +21,10 @@ from shoal.errors import ConfigError, InvalidItem, InvalidRequest, ProtocolError
 from shoal.values import EncodeParams
 from shoal.wire.arrays import Array, from_wire
 
-Text = str | Sequence[int]
-Texts = str | Sequence[str] | Sequence[Sequence[int]]
-Item = str | list[int]
+#: `bytes` are a file: an image or audio, for models that take those.
+Text = str | Sequence[int] | bytes
+Texts = str | bytes | Sequence[str] | Sequence[bytes] | Sequence[Sequence[int]]
+Item = str | list[int] | bytes
 
 #: A token id takes at most this much in MessagePack.
 _TOKEN_BYTES = 5
@@ -64,11 +65,11 @@ def items_of(texts: Texts) -> list[Item]:
     """The items of a call, checked.
 
     Raises:
-        InvalidItem: one is neither a text nor a list of token ids, or is no valid Unicode.
+        InvalidItem: one is neither a text, nor a list of token ids, nor bytes, or is no valid
+            Unicode.
     """
-    if isinstance(texts, str):
-        texts = [texts]
-    return [_item(text, position) for position, text in enumerate(texts)]
+    several: Sequence[Text] = [texts] if isinstance(texts, str | bytes) else texts
+    return [_item(text, position) for position, text in enumerate(several)]
 
 
 def _item(text: Any, position: int) -> Item:
@@ -82,13 +83,15 @@ def _item(text: Any, position: int) -> Item:
                 f"{param} is not valid Unicode: a lone surrogate at character {error.start}",
                 param=param,
             ) from None
+    if isinstance(text, bytes | bytearray | memoryview):
+        return bytes(text)
     try:
-        if not isinstance(text, bytes | bytearray | dict | set):
+        if not isinstance(text, dict | set):
             return [operator.index(token) for token in text]
     except TypeError:
         pass
     raise InvalidItem(
-        f"{param} is of type {type(text).__name__}; a text or a list of token ids is needed "
+        f"{param} is of type {type(text).__name__}; a text, a list of token ids or bytes is needed "
         "(one list of ids goes inside a list: [[101, 102]])",
         param=param,
     )
@@ -98,6 +101,8 @@ def item_bytes(item: Item) -> int:
     """How much an item counts on a request, an upper bound within a few bytes."""
     if isinstance(item, str):
         return len(item) if item.isascii() else len(item.encode())
+    if isinstance(item, bytes):
+        return len(item)
     return len(item) * _TOKEN_BYTES
 
 

@@ -101,7 +101,7 @@ class EncodeJob:
     def vectors(self) -> NDArray[Any]:
         """[n, dim], or [dim] where the caller gave one text by itself."""
         vectors = self.result().vectors
-        return vectors[0] if isinstance(self._call.texts, str) else vectors
+        return vectors[0] if isinstance(self._call.texts, str | bytes) else vectors
 
 
 def _raise_first(rows: Rows) -> None:

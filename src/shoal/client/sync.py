@@ -60,11 +60,12 @@ class Client:
         progress: bool | Report = False,
         **options: Unpack[EncodeOptions],
     ) -> NDArray[Any]:
-        """Vectors of `texts` in their order: [n, dim], or [dim] for a single string.
+        """Vectors of `texts` in their order: [n, dim], or [dim] for a single one.
 
         Args:
             model: name of a model the gateway serves.
-            texts: a string, strings, or lists of token ids.
+            texts: a string, strings, lists of token ids, or the bytes of images or audio for
+                models that take those.
             progress: show a bar on stderr, or call a function with (answered, in all).
             options: see `EncodeOptions`.
 
