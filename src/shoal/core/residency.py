@@ -239,13 +239,12 @@ class Residency:
     def next_wake(self) -> float | None:
         """When a runtime that died may be started again, or a cooldown ends."""
         times = [model.failed_until for model in self._cooling.values()]
-        times += [
-            runtime.restart_at
-            for lane in self._lanes.values()
-            if lane.to_load
-            for runtime in lane.runtimes.values()
-            if runtime.state == "down" and runtime.restart_at is not None
-        ]
+        for lane in self._lanes.values():
+            if lane.loading is not None or not lane.to_load:
+                continue  # as in `decide`: until that is over, no runtime is started
+            runtime = lane.runtimes.get(self._models[lane.to_load[0]].spec.kind)
+            if runtime and runtime.state == "down" and runtime.restart_at is not None:
+                times.append(runtime.restart_at)
         return min(times, default=None)
 
 
