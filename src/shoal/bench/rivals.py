@@ -6,6 +6,7 @@ and ends it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import socket
@@ -71,6 +72,16 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def free_ports(count: int) -> int:
+    """The first of so many ports in a row that nobody listened on a moment ago."""
+    while True:
+        first = free_port()
+        with contextlib.ExitStack() as held, contextlib.suppress(OSError, OverflowError):
+            for port in range(first, first + count):
+                held.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            return first
 
 
 class RivalServer:

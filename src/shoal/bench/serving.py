@@ -20,13 +20,14 @@ import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
 from shoal.bench.processes import by_role
-from shoal.bench.rivals import free_port
+from shoal.bench.rivals import free_ports
 from shoal.errors import Unavailable
 
 #: Reading a model of 100 MB and compiling nothing takes seconds; a cold disk some more.
 START_S = 180.0
 STOP_S = 60.0
 _POLL_S = 0.05
+_MOST_WORKERS = 8
 
 
 class _State(msgspec.Struct):
@@ -44,7 +45,7 @@ class Serving:
     def __init__(self, arguments: list[str], environment: Mapping[str, str] | None = None) -> None:
         self._home = tempfile.TemporaryDirectory(prefix="shoal-bench-")
         self._log = Path(self._home.name) / "serve.log"
-        self._health_port = free_port()
+        self._health_port = free_ports(_MOST_WORKERS)  # one each
         ports = ["--port", "0", "--health-port", str(self._health_port)]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(

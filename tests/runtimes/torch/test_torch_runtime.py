@@ -6,6 +6,7 @@ import gc
 import resource
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +75,23 @@ def test_a_model_uses_the_threads_of_its_profile(runtime: TorchRuntime, folder: 
         made.run(runtime, [[1, 2]], model)
         assert torch.get_num_threads() == threads
     made.run(runtime, [[1, 2]])  # as it was: the number is the whole process's
+
+
+def test_a_load_beside_batches_leaves_their_threads_alone(folder: Path) -> None:
+    runtime = TorchRuntime(threads=2)
+    runtime.load(made.load(folder))
+    made.run(runtime, [[1, 2]])
+    loaders: list[int] = []
+
+    def load() -> None:
+        runtime.load(made.load(folder, model="n"))
+        loaders.append(torch.get_num_threads())
+
+    loader = threading.Thread(target=load)
+    loader.start()
+    loader.join()
+    assert (loaders, torch.get_num_threads()) == ([1], 2)
+    assert set(runtime.stats().models) == {"m", "n"}
 
 
 def test_stats_tell_what_is_held(loaded: TorchRuntime, folder: Path) -> None:
@@ -176,6 +194,35 @@ def test_no_memory_for_a_batch(runtime: TorchRuntime, tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
     assert not made.run(runtime, [item]).failed
 
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits address space as Linux does")
+def test_no_memory_for_a_model(tmp_path: Path) -> None:
+    made.save_bert(tmp_path, hidden_size=1024, num_hidden_layers=4, intermediate_size=4096)
+    told = subprocess.run(
+        [sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.startswith("out_of_memory m did not fit: ")
+    assert told.stdout.splitlines()[1:] == ["{}"]
+
+
+FULL = """
+import resource, sys
+from shoal.runtimes.base import OutOfMemory
+from shoal.runtimes.torch.runtime import TorchRuntime
+from shoal.wire.socket import Load
+
+runtime = TorchRuntime()
+pages = int(open("/proc/self/statm").read().split()[0])
+# The file itself is mapped too; what its tensors are copied to does not fit.
+limit = pages * resource.getpagesize() + (230 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+try:
+    runtime.load(Load("m", sys.argv[1], "bert", {"dense": {}}, max_tokens=64))
+except OutOfMemory as error:
+    print(error.code, error.message)
+    print(runtime.stats().models)
+"""
 
 MEMORY = """
 import sys

@@ -8,7 +8,7 @@ import gc
 
 import torch
 
-_CPU_MESSAGES = ("can't allocate memory", "std::bad_alloc")
+_CPU_MESSAGES = ("can't allocate memory", "Cannot allocate memory", "std::bad_alloc")
 
 
 def give_back(device: torch.device) -> None:
