@@ -27,6 +27,9 @@ SPECS = {
     for name, kind, size in [("pinned", "x", 40), ("warm", "x", 30), ("cold", "y", 50)]
 }
 LANE_BYTES = 100
+#: An item of so many tokens kills its runtime.
+POISON = 13
+LEAK_BYTES = 10**10
 #: Rounds of an event loop that may follow one another at the same moment.
 MOST_TICKS = 5
 Process = tuple[str, str]  # lane, kind
@@ -90,6 +93,7 @@ class Outside:
         self.aside: Counter[str] = Counter()
         self.connected = True
         self.drained = False
+        self.leaking = False
         self.tell(ev.Ticked())
 
     # --- in ---------------------------------------------------------------------------------------
@@ -137,15 +141,17 @@ class Outside:
                 self.claiming.append(model)
             case ev.Unclaim(model):
                 self.claimed.discard(model)
-            case ev.FailItem(unit, index):
+            case ev.FailItem(unit, index, error):
                 self.held(unit).failed.add(index)
+                assert error.code != "dead_lettered" or self.aside[unit], "given up and not kept"
             case ev.SetAside(unit):
                 assert not self.held(unit).answered
                 self.aside[unit] += 1
             case ev.Reply(unit):
                 self._reply(unit)
-            case ev.Fail(unit):
+            case ev.Fail(unit, error):
                 assert not self.held(unit).answered, f"{unit} answered twice"
+                assert error.code != "dead_lettered" or self.aside[unit], "given up and not kept"
                 self.held(unit).answered = self.held(unit).sent = True
             case ev.Return(unit):
                 work = self.held(unit)
@@ -309,6 +315,9 @@ class Outside:
         self.tell(ev.Prepared([(unit, self.units[unit].lengths) for unit in units]))
 
     def finish(self, process: Process) -> None:
+        if any(item.tokens == POISON for item in self.processes[process].runs[0].items):
+            self.die(process)
+            return
         run = self.processes[process].runs.popleft()
         for item in run.items:
             if self.units[item.unit].here:
@@ -349,7 +358,8 @@ class Outside:
         runtime = self.processes[process]
         runtime.asked = False
         held = {model: SPECS[model].bytes_estimate for model in runtime.models}
-        self.tell(ev.StatsSeen(*process, 10 + sum(held.values()), held))
+        rss_bytes = 10 + sum(held.values()) + (LEAK_BYTES if self.leaking else 0)
+        self.tell(ev.StatsSeen(*process, rss_bytes, held))
 
     def answer_claim(self, granted: bool) -> None:
         model = self.claiming.pop(0)

@@ -13,12 +13,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from shoal.core import events as ev
 from shoal.values import TrafficClass
 
-from .outside import SPECS, Outside, Process, Runtime
+from .outside import POISON, SPECS, Outside, Process, Runtime
 
 MODELS = st.sampled_from(list(SPECS))
 #: Which of the candidates, whatever their number.
 PICK = st.integers(0, 30)
-LENGTHS = st.lists(st.sampled_from([4, 4, 12, 60, 300, 0]), min_size=1, max_size=20)
+LENGTHS = st.lists(st.sampled_from([4, 4, 12, 60, 300, 0, POISON]), min_size=1, max_size=20)
 
 
 class WorkerMachine(RuleBasedStateMachine):
@@ -35,8 +35,8 @@ class WorkerMachine(RuleBasedStateMachine):
     @rule(
         model=MODELS,
         lengths=LENGTHS,
-        request=st.sampled_from(["r1", "r2", "s1"]),
-        budget_s=st.sampled_from([0.02, 60.0, 60.0, 60.0]),
+        large=st.sampled_from([False, False, True]),
+        budget_s=st.sampled_from([60.0, 60.0, 60.0, 0.02]),
         klass=st.sampled_from(["work"]),
         count=st.sampled_from([1, 1, 1, 10]),
     )
@@ -44,17 +44,22 @@ class WorkerMachine(RuleBasedStateMachine):
         self,
         model: str,
         lengths: list[int],
-        request: str,
+        large: bool,
         budget_s: float,
         klass: TrafficClass,
         count: int,
     ) -> None:
         for _ in range(count):
+            number = len(self.outside.units)
+            request = f"large {number // 20}" if large else f"own {number}"
             head = self.outside.make_head(model, lengths, request, budget_s, klass)
             self.outside.publish(head, lengths)
 
-    @rule(request=st.sampled_from(["r1", "r2"]))
-    def cancel(self, request: str) -> None:
+    @precondition(lambda self: self.outside.units)
+    @rule(pick=PICK)
+    def cancel(self, pick: int) -> None:
+        requests = [work.head.request for work in self.outside.units.values()]
+        request = requests[-1 - pick % len(requests)]
         self.outside.cancelled.add(request)
         self.outside.tell(ev.Cancelled([request]))
 
@@ -166,6 +171,11 @@ class WorkerMachine(RuleBasedStateMachine):
         elif ready_to_stop(runtime):
             self.outside.stop(process)
 
+    @rule(on=st.booleans())
+    def leak(self, on: bool) -> None:
+        """From now on runtimes hold more than their models, or do not."""
+        self.outside.leaking = on
+
     # --- time -------------------------------------------------------------------------------------
 
     @rule(seconds=st.sampled_from([0.0, 0.0005, 0.005, 0.05, 1.0, 10.0]))
@@ -182,7 +192,7 @@ class WorkerMachine(RuleBasedStateMachine):
             self.outside.demand()
             self.outside.advance(0.1)
 
-    @precondition(lambda self: not self.outside.drained and len(self.outside.units) > 20)
+    @precondition(lambda self: not self.outside.drained and len(self.outside.units) > 5)
     @rule()
     def drain(self) -> None:
         self.outside.drained = True
@@ -195,6 +205,7 @@ class WorkerMachine(RuleBasedStateMachine):
         if not hasattr(self, "outside"):
             return
         outside = self.outside
+        outside.leaking = False
         if not outside.connected:
             outside.regain_broker()
         end = outside.now + 120.0
@@ -237,6 +248,8 @@ class WorkerMachine(RuleBasedStateMachine):
             outside.start(process)
         while runtime.runs:
             outside.finish(process)
+            if outside.processes.get(process) is not runtime:
+                return  # it was poison
         while runtime.evictions:
             outside.evict(process)
         while runtime.loads:
