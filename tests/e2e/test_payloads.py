@@ -111,7 +111,8 @@ def test_json_brings_the_same_images_in_base64(serving: Serving, store: Path) ->
 
 
 def test_a_model_of_both_takes_texts_and_images_together(client: shoal.Client) -> None:
-    vectors = client.encode("both", ["a text", IMAGE, "", b"image"])  # type: ignore[list-item]
+    mixed: list[str | bytes] = ["a text", IMAGE, "", b"image"]
+    vectors = client.encode("both", mixed)
     files = [b"a text", IMAGE, b"", b"image"]
     np.testing.assert_allclose(vectors, image_vectors("both", files), atol=1e-6)
 
@@ -119,8 +120,9 @@ def test_a_model_of_both_takes_texts_and_images_together(client: shoal.Client) -
 def test_what_a_model_does_not_take_is_refused_by_name(
     serving: Serving, client: shoal.Client
 ) -> None:
+    mixed: list[str | bytes] = ["a", b"image"]
     with pytest.raises(InvalidItem, match=r"items\[1\].*takes no images or audio"):
-        client.encode(TEXT_MODEL, ["a", b"image"])  # type: ignore[list-item]
+        client.encode(TEXT_MODEL, mixed)
     with pytest.raises(InvalidItem, match="this model takes image, no text"):
         client.encode("images", "a text")
     body = {"items": [{"image": base64.b64encode(b"x").decode()}]}

@@ -23,7 +23,7 @@ from shoal.wire.arrays import Array, from_wire
 
 #: `bytes` are a file: an image or audio, for models that take those.
 Text = str | Sequence[int] | bytes
-Texts = str | bytes | Sequence[str] | Sequence[bytes] | Sequence[Sequence[int]]
+Texts = str | bytes | Sequence[str | bytes] | Sequence[Sequence[int]]
 Item = str | list[int] | bytes
 
 #: A token id takes at most this much in MessagePack.
