@@ -366,10 +366,13 @@ def test_a_process_that_keeps_what_it_let_go_is_started_anew_and_its_models_with
     out = worker.tell(ev.Finished("cpu", run.batch, 0.01), 30.0)
     assert out == [ev.Reply("u"), ev.StopRuntime("cpu", "fake")]
     worker.tell(ev.Settled("u"))
+    late = ev.UnitHead("late", "late", "m", Features(10, 1), 6000.0)
+    worker.tell(ev.Arrived(late, 1, 0))
+    assert worker.tell(ev.Prepared([("late", [10])])) == []
     assert worker.tell(ev.RuntimeStopped("cpu", "fake"), 31.0) == [ev.Load("cpu", "m")]
-    worker.loaded("m")
-    assert worker.lane == {"m"}
-    assert worker.run("v").model == "m"
+    (run,) = worker.loaded("m")
+    assert isinstance(run, ev.Run)
+    assert run.items == [ev.Item("late", 0, 10)]
 
 
 def test_a_process_is_not_started_anew_for_one_high_reading_nor_again_and_again() -> None:

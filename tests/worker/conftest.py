@@ -68,8 +68,8 @@ async def start_worker(
             worker = Worker(msgspec.structs.replace(settings, **changes))
             stack.push_async_callback(worker.close)
             await worker.start()
-            if worker.core.pinned:
-                await until(lambda: worker.core.models["fake"].state in ("resident", "failed"))
+            pinned = [worker.core.models[name] for name in worker.core.pinned]
+            await until(lambda: all(model.state in ("resident", "failed") for model in pinned))
             return worker
 
         yield start

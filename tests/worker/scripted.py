@@ -71,11 +71,13 @@ class ScriptedGateway:
             reply_to=subjects.reply_subject(self.id),
         )
         unit = msgspec.structs.replace(unit, **fields)
-        await self.put(encode(unit), unit.id, budget_s)
+        await self.put(encode(unit), unit.id, budget_s, unit.model)
         return unit
 
-    async def put(self, data: bytes, message_id: str, ttl_s: float = 60.0) -> None:
-        subject = subjects.work_subject("work", POOL, MODEL)
+    async def put(
+        self, data: bytes, message_id: str, ttl_s: float = 60.0, model: str = MODEL
+    ) -> None:
+        subject = subjects.work_subject("work", POOL, model)
         await self.connection.publish_unit(subject, data, ttl_s, message_id)
 
     async def reply(self, unit: Unit, timeout_s: float = 30.0) -> Reply:

@@ -80,8 +80,8 @@ def choose(candidates: list[Candidate], need: int, policy: Policy) -> list[Candi
     What nobody wants now goes before what somebody does.
     """
     if policy == "lru":
-        return _first(sorted(candidates, key=lambda c: (c.wanted, c.used_at)), need)
-    chosen = _first(sorted(candidates, key=lambda c: (c.wanted, c.worth)), need)
+        return _first(sorted(candidates, key=lambda c: (c.wanted, c.used_at, c.model)), need)
+    chosen = _first(sorted(candidates, key=lambda c: (c.wanted, c.worth, c.used_at, c.model)), need)
     if chosen is None:
         return None
     for candidate in sorted(chosen, key=lambda c: (c.wanted, c.value), reverse=True):
@@ -92,9 +92,10 @@ def choose(candidates: list[Candidate], need: int, policy: Policy) -> list[Candi
     return min([chosen, *alone], key=_cost)
 
 
-def _cost(chosen: list[Candidate]) -> tuple[bool, float, int]:
+def _cost(chosen: list[Candidate]) -> tuple[bool, float, int, list[tuple[float, str]]]:
     wanted = any(c.wanted for c in chosen)
-    return wanted, sum(c.value for c in chosen), sum(c.bytes for c in chosen)
+    equals = sorted((c.used_at, c.model) for c in chosen)  # so that the same history repeats
+    return wanted, sum(c.value for c in chosen), sum(c.bytes for c in chosen), equals
 
 
 def _first(ordered: list[Candidate], need: int) -> list[Candidate] | None:

@@ -212,7 +212,8 @@ class Residency:
 
         A death while it loads and computes at once tells nothing; the next one must.
         """
-        kinds = {kind for kind, runtime in lane.runtimes.items() if runtime.state == "resting"}
+        ending = ("resting", "stopping")
+        kinds = {kind for kind, runtime in lane.runtimes.items() if runtime.state in ending}
         name = lane.loading or (lane.to_load[0] if lane.to_load else None)
         if name is not None and self._models[name].load_crashes:
             kinds.add(self._models[name].spec.kind)

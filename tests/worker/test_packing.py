@@ -1,0 +1,176 @@
+"""Many models on real runtimes: loaded on demand by evicting others, once by a crowd, recycled."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from shoal.broker.connection import Connection
+from shoal.broker.kv import Bucket
+from shoal.broker.server import BrokerServer
+from shoal.core import events as ev
+from shoal.core.recycle import READINGS, SLACK_BYTES
+from shoal.settings import CommonSettings
+from shoal.telemetry.metrics import WorkerMetrics
+from shoal.wire.queue import Unit
+from shoal.worker.claims import Claims
+from shoal.worker.main import Worker
+
+from .conftest import CARD, StartWorker
+from .scripted import ScriptedGateway, until
+
+MB = 10**6
+
+
+@pytest.fixture
+def cards(tmp_path: Path) -> list[str]:
+    """Three models of 60 MB each, whose runtime really holds them."""
+    options = msgspec.json.encode(
+        {"inputs": "text", "bytes": 60 * MB, "holds": True, "load_s": 0.2}
+    ).decode()
+    folder = tmp_path / "cards"
+    folder.mkdir()
+    for name in ("a", "b", "c"):
+        (folder / f"{name}.yaml").write_text(CARD.format(name=name, options=options, dim=8))
+    return [str(folder)]
+
+
+@contextlib.asynccontextmanager
+async def demand(gateway: ScriptedGateway, model: str) -> AsyncIterator[None]:
+    """Pulses that tell of some work for a model, and at the end that there is none any more."""
+
+    async def pulse() -> None:
+        while True:
+            gateway.demand(model, 0.1)
+            await asyncio.sleep(0.25)
+
+    task = asyncio.create_task(pulse())
+    yield
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    gateway.demand(model, 0.0)
+
+
+async def ask(gateway: ScriptedGateway, model: str) -> None:
+    """One text for `model`, answered."""
+    async with demand(gateway, model):
+        unit = await gateway.publish(["fish"], model=model)
+        assert (await gateway.reply(unit)).error is None
+
+
+async def test_a_model_is_loaded_on_demand_by_evicting_another(
+    start_worker: StartWorker, gateway: ScriptedGateway, cards: list[str]
+) -> None:
+    worker = await start_worker(catalog=cards, models=[], memory_bytes=150 * MB)
+    for model in ("a", "b", "c", "a"):
+        await ask(gateway, model)
+    lane = worker.core.lanes["cpu"]
+    assert "a" in lane.resident
+    assert len(lane.resident) == 2
+    assert lane.memory.used == 120 * MB
+    assert sum(loads(worker, model) for model in "abc") == 4
+    await until(lambda: gateway.pulses[worker.id].memory["cpu"].held_bytes == 120 * MB)
+    pulse = gateway.pulses[worker.id]
+    assert (pulse.models["a"].bytes, pulse.memory["cpu"].budget_bytes) == (60 * MB, 150 * MB)
+    assert pulse.models["a"].load_s >= 0.2
+
+
+async def test_a_pinned_model_stays_while_others_take_turns(
+    start_worker: StartWorker, gateway: ScriptedGateway, cards: list[str]
+) -> None:
+    worker = await start_worker(catalog=cards, models=["a"], memory_bytes=150 * MB)
+    for model in ("b", "c", "b", "a"):
+        await ask(gateway, model)
+        assert "a" in worker.core.lanes["cpu"].resident
+
+
+async def test_a_crowd_that_asks_three_workers_for_a_cold_model_causes_one_load(
+    start_worker: StartWorker, gateway: ScriptedGateway, cards: list[str]
+) -> None:
+    workers = [
+        await start_worker(catalog=cards, models=[], memory_bytes=150 * MB) for _ in range(3)
+    ]
+    await until(lambda: set(gateway.pulses) >= {worker.id for worker in workers})
+    units = [await gateway.publish([f"fish {number}"], model="a") for number in range(200)]
+    async with demand(gateway, "a"):
+        assert len(await replies(gateway, units)) == 200
+    assert sum(len(worker.core.lanes["cpu"].resident) for worker in workers) == 1
+    assert sum(loads(worker, "a") for worker in workers) == 1
+
+
+async def replies(gateway: ScriptedGateway, units: list[Unit]) -> set[str]:
+    return {(await gateway.reply(unit)).unit for unit in units}
+
+
+def loads(worker: Worker, model: str) -> float:
+    name = f'shoal_worker_loads_total{{model="{model}",outcome="loaded"}}'
+    lines = [line for line in worker.metrics.render()[0].decode().splitlines() if name in line]
+    return sum(float(line.split()[-1]) for line in lines)
+
+
+async def test_a_runtime_whose_memory_does_not_come_back_is_started_anew(
+    start_worker: StartWorker, gateway: ScriptedGateway, cards: list[str]
+) -> None:
+    worker = await start_worker(catalog=cards, models=["a"], memory_bytes=150 * MB)
+    old = worker._lanes._processes["cpu", "fake"].pid
+    for rss in [100 * MB, *[200 * MB + 2 * SLACK_BYTES] * READINGS]:
+        worker._loop.emit(ev.StatsSeen("cpu", "fake", rss, {"a": 60 * MB}))
+    assert worker.core.lanes["cpu"].runtimes["fake"].state == "stopping"
+    await ask(gateway, "a")
+    assert worker._lanes._processes["cpu", "fake"].pid != old
+    assert 'shoal_worker_runtime_recycles_total{kind="fake",lane="cpu"} 1.0' in (
+        worker.metrics.render()[0].decode()
+    )
+
+
+async def test_a_runtime_tells_what_it_holds_when_it_is_asked(
+    start_worker: StartWorker, cards: list[str]
+) -> None:
+    worker = await start_worker(catalog=cards, models=["a"], memory_bytes=150 * MB)
+    worker._lanes.ask_stats("cpu", "fake")
+    runtime = worker.core.lanes["cpu"].runtimes["fake"]
+    await until(lambda: runtime.rss_bytes > 60 * MB)
+
+
+async def test_claims_of_a_worker_that_died_end_and_those_of_others_are_refused(
+    broker: BrokerServer,
+) -> None:
+    connection = await Connection.open(CommonSettings(broker_url=broker.url), "claims")
+    heard: dict[str, list[ev.Event]] = {"x": [], "y": []}
+    x, y = (
+        Claims(Bucket(connection, "claims"), "pool", name, WorkerMetrics(), heard[name].append)
+        for name in ("x", "y")
+    )
+    x.claim("m", 1.0)
+    await until(lambda: heard["x"] == [ev.Claimed("m")])
+    y.claim("m", 60.0)
+    await until(lambda: heard["y"] == [ev.ClaimRefused("m")])
+    await x.close()
+
+    def had() -> bool:
+        if isinstance(heard["y"][-1], ev.ClaimRefused) and not y._last:
+            y.claim("m", 60.0)
+        return heard["y"][-1] == ev.Claimed("m")
+
+    await until(had)
+    y.claim("m", 60.0)  # renewed
+    y.unclaim("m")
+    y.claim("m", 60.0)
+    await until(lambda: heard["y"].count(ev.Claimed("m")) == 3)
+    await y.close()
+    await connection.close()
+
+
+async def test_without_a_broker_claims_are_refused(broker: BrokerServer) -> None:
+    connection = await Connection.open(CommonSettings(broker_url=broker.url), "claims")
+    heard: list[ev.Event] = []
+    claims = Claims(Bucket(connection, "claims"), "pool", "x", WorkerMetrics(), heard.append)
+    await broker.stop()
+    claims.claim("m", 1.0)
+    await until(lambda: heard == [ev.ClaimRefused("m")])
+    await claims.close()
+    await connection.close()
