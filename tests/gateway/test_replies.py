@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 
@@ -20,6 +22,26 @@ def test_parts_are_joined_in_their_order() -> None:
     assert joiner.add(part(1, b"world")) is None
     assert joiner.add(part(0, b"hello ")) == b"hello world"
     assert joiner.bytes == 0
+
+
+def test_twenty_megabytes_come_together_in_any_order() -> None:
+    data = random.Random(1).randbytes(20_000_123)
+    pieces = [data[start : start + (1 << 20)] for start in range(0, len(data), 1 << 20)]
+    parts = [part(number, piece, parts=len(pieces)) for number, piece in enumerate(pieces)]
+    for order in (parts, parts[::-1], random.Random(2).sample(parts, len(parts))):
+        joiner = PartJoiner()
+        joined = [joiner.add(piece) for piece in order]
+        assert joined[:-1] == [None] * (len(parts) - 1)
+        assert joined[-1] == data
+        assert joiner.bytes == 0
+
+
+@pytest.mark.parametrize("sizes", [(3, 2, 1), (3, 3, 4)])
+def test_parts_of_odd_sizes_are_refused(sizes: tuple[int, ...]) -> None:
+    joiner = PartJoiner()
+    with pytest.raises(ProtocolError):
+        for number, size in enumerate(sizes):
+            joiner.add(part(number, b"x" * size, parts=3))
 
 
 def test_the_parts_of_two_workers_are_not_mixed() -> None:

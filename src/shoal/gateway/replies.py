@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from shoal.errors import ErrorInfo, ProtocolError
 from shoal.gateway.units import Span
 from shoal.wire.arrays import from_wire
+from shoal.wire.codec import Buffer
 from shoal.wire.queue import Reply, ReplyPart
 
 #: Bytes of unjoined chunks held in all; beyond it the oldest answer is dropped, and comes again
@@ -24,12 +25,45 @@ PARTS_MOST = 4096
 
 
 class _Pending:
-    __slots__ = ("bytes", "chunks", "parts")
+    """Chunks written in place as they come: joining 20 MB in one go would block for 10 ms.
+
+    All chunks but the last are of one size; until one of those came, the last one waits.
+    """
+
+    __slots__ = ("bytes", "last", "parts", "seen", "size", "whole")
 
     def __init__(self, parts: int) -> None:
         self.parts = parts
-        self.chunks: dict[int, bytes] = {}
+        self.seen: set[int] = set()
         self.bytes = 0
+        self.size = 0
+        self.whole = bytearray()
+        self.last = b""
+
+    def add(self, part: ReplyPart) -> None:
+        """Raises `ProtocolError` for a chunk of another size."""
+        final = part.part == self.parts - 1
+        if final:
+            self.last = part.data
+        elif not self.size:
+            self.size = len(part.data)
+            self.whole = bytearray(self.size * self.parts)
+        elif len(part.data) != self.size:
+            raise ProtocolError(f"part {part.part} of unit {part.unit} has {len(part.data)} bytes")
+        if not final:
+            self.whole[part.part * self.size : (part.part + 1) * self.size] = part.data
+        self.seen.add(part.part)
+        self.bytes += len(part.data)
+
+    def joined(self) -> Buffer:
+        """The whole, once all chunks are there. Raises `ProtocolError` if the last is too large."""
+        start = self.size * (self.parts - 1)
+        if self.parts == 1:
+            return self.last
+        if len(self.last) > self.size:
+            raise ProtocolError(f"the last of {self.parts} parts is larger than the others")
+        self.whole[start : start + len(self.last)] = self.last
+        return memoryview(self.whole)[: start + len(self.last)]
 
 
 class PartJoiner:
@@ -40,7 +74,7 @@ class PartJoiner:
         self._pending: dict[tuple[str, str], _Pending] = {}
         self.bytes = 0
 
-    def add(self, part: ReplyPart) -> bytes | None:
+    def add(self, part: ReplyPart) -> Buffer | None:
         """The encoded `Reply` if `part` was its last missing chunk. Raises `ProtocolError`."""
         if not (0 <= part.part < part.parts <= PARTS_MOST):
             raise ProtocolError(f"part {part.part} of {part.parts} of unit {part.unit}")
@@ -49,13 +83,12 @@ class PartJoiner:
         if pending is None or pending.parts != part.parts:
             self._drop(key)
             pending = self._pending[key] = _Pending(part.parts)
-        if part.part not in pending.chunks:
-            pending.chunks[part.part] = part.data
-            pending.bytes += len(part.data)
+        if part.part not in pending.seen:
+            pending.add(part)
             self.bytes += len(part.data)
-        if len(pending.chunks) == part.parts:
+        if len(pending.seen) == part.parts:
             self._drop(key)
-            return b"".join(pending.chunks[number] for number in range(part.parts))
+            return pending.joined()
         self._bound()
         return None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from itertools import count
+from typing import cast
 
 import msgspec
 
@@ -21,6 +22,8 @@ from shoal.worker.stash import Stash
 
 #: Left of the broker's message limit for subjects, headers and the part's own fields.
 _ROOM_BYTES = 4096
+#: Larger answers go in parts: a gateway takes in one of these in about a millisecond.
+_PART_BYTES = 1024 * 1024
 _NO_RESPONDERS = "503"
 
 
@@ -85,7 +88,7 @@ class Replies:
             self._units[number] = unit.id
         data = encode(reply)
         inbox = f"{self._inbox}.{number}"
-        room = self._bus.max_payload - _ROOM_BYTES
+        room = min(_PART_BYTES, self._bus.max_payload - _ROOM_BYTES)
         with contextlib.suppress(Unavailable):
             if len(data) <= room:
                 self._bus.publish(unit.reply_to, data, inbox)
@@ -95,9 +98,11 @@ class Replies:
     def _publish_parts(self, unit: str, subject: str, data: bytes, room: int, inbox: str) -> None:
         """Only the last part asks for the ack: it is sent when all have come."""
         parts = -(-len(data) // room)
+        view = memoryview(data)
         for part in range(parts):
-            piece = data[part * room : (part + 1) * room]
-            message = encode(ReplyPart(unit, self._worker, part, parts, piece))
+            piece = view[part * room : (part + 1) * room]
+            # Any buffer is encoded as bytes are.
+            message = encode(ReplyPart(unit, self._worker, part, parts, cast(bytes, piece)))
             self._bus.publish(subject, message, inbox if part == parts - 1 else "")
 
     def _heard(self, data: bytes, reply: str, status: str | None, subject: str) -> None:
