@@ -6,7 +6,7 @@ for what is lacking one source is chosen. Interactive work covers a lane before 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from shoal.core.batcher import BULK_SHARE
 from shoal.core.delivery import Units
@@ -33,19 +33,9 @@ class Plan:
         self._models = models
         self._sources = sources
         self._now = now
-        self._supply: dict[TrafficClass, dict[str, float]] = {"work": {}, "bulk": {}}
         self._wanted: dict[Source, float] = {}
-        for name in units.models():
-            for klass, seconds in models[name].waiting.items():
-                if seconds > 0:
-                    self._supplies(klass, name, seconds)
-        for source in sources.asking.values():
-            seconds = source.asked * models[source.model].unit_s
-            self._supplies(source.klass, source.model, seconds)
-
-    def _supplies(self, klass: TrafficClass, name: str, seconds: float) -> None:
-        supply = self._supply[klass]
-        supply[name] = supply.get(name, 0.0) + seconds / self._models[name].spec.budget.seconds
+        self._units = units
+        self._used: dict[tuple[str, TrafficClass], float] = {}
 
     def fill(self, lane: Lane) -> bool:
         """Cover this lane's next batch; False if no interactive work is known for it."""
@@ -57,7 +47,7 @@ class Plan:
             self._want(source, 1.0 - share)
             return True
         room = BULK_SHARE - share
-        if room > 0 and (self._sources.unwatched["bulk"] or self._supply["bulk"]):
+        if room > 0 and self._sources.unwatched["bulk"]:
             _, share = self._cover(lane, "bulk", room)
             source = self._next(lane, "bulk", first)
             if share < room and source is not None:
@@ -67,16 +57,28 @@ class Plan:
     def _cover(self, lane: Lane, klass: TrafficClass, most: float) -> tuple[str | None, float]:
         """Use up to `most` batches of what is here for this lane; the first model and how much."""
         first, share = None, 0.0
-        supply = self._supply[klass]
-        for name, there in supply.items():
+        for name, batches in self._supply(klass):
+            there = batches - self._used.get((name, klass), 0.0)
             if there > 0 and lane.serves(name):
                 part = min(most - share, there)
-                supply[name] -= part
+                self._used[name, klass] = batches - there + part
                 share += part
                 first = first or name
                 if share >= most:
                     break
         return first, share
+
+    def _supply(self, klass: TrafficClass) -> Iterator[tuple[str, float]]:
+        """Batches of each model that are here or on their way."""
+        asking = {s.model: s for s in self._sources.asking.values() if s.klass == klass}
+        for name in asking:
+            model = self._models[name]
+            seconds = asking[name].asked * model.unit_s + model.waiting[klass]
+            yield name, seconds / model.spec.budget.seconds
+        for name in self._units.models():
+            model = self._models[name]
+            if name not in asking and model.waiting[klass] > 0:
+                yield name, model.waiting[klass] / model.spec.budget.seconds
 
     def _next(self, lane: Lane, klass: TrafficClass, model: str | None) -> Source | None:
         """The source whose head is due first; of `model`, if a batch of that is to be filled up."""

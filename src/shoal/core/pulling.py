@@ -160,6 +160,8 @@ class Pulls:
 
     def _watch(self, lanes: list[Lane]) -> list[Instruction]:
         """These lanes have nothing: be told of whatever comes."""
+        if not lanes:
+            return []
         sources = [
             source
             for waiting in self.sources.unwatched.values()

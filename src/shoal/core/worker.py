@@ -6,6 +6,7 @@ when to send `Ticked`. Pure: no clock, no I/O, no queue, no device, no contents.
 
 from __future__ import annotations
 
+import math
 from typing import Literal, assert_never
 
 import msgspec
@@ -22,6 +23,7 @@ from shoal.core.residency import Residency
 from shoal.core.returning import AT_ONCE_S, SLOW, Returning
 from shoal.errors import ModelLoadFailed
 
+NEVER = -math.inf
 #: Events that come with every unit, and never change what is resident.
 FREQUENT = (ev.Arrived, ev.Prepared, ev.Finished, ev.Settled, ev.PullEnded, ev.Ticked)
 
@@ -66,6 +68,7 @@ class WorkerCore:
         self.units = Units(self.models)
         self.draining = False
         self._connected = True
+        self._wake = NEVER  # until then nothing is due, unless something happens
         self._residency = Residency(self.lanes, self.models, self.pinned, config.cooldown_s)
         limits = Limits(config.eviction, config.on_demand, config.settle_s, config.rss_ceiling)
         self._packing = Packing(self.lanes, self.models, self.pinned, self._residency, limits)
@@ -77,6 +80,9 @@ class WorkerCore:
 
     def handle(self, event: ev.Event, now: float) -> list[Instruction]:
         """Take in what happened at `now`; returns what to do, in order."""
+        if isinstance(event, ev.Settled) and now < self._wake:
+            return self.units.settled(event.unit)  # one event in four; nothing else follows
+        self._wake = NEVER
         self._residency.cool(now)
         out = self._react(event, now)
         out += self.units.look(now)
@@ -98,8 +104,13 @@ class WorkerCore:
             self._pulls.next_wake(now),
         ]
         margins_s = (self._config.pull_margin_s, self._config.margin_s)
-        times += [lane.next_wake(now, margins_s) for lane in self.lanes.values()]
-        return min((t for t in times if t is not None), default=None)
+        times += [lane.next_wake(now, margins_s) for lane in self.lanes.values() if lane.batches]
+        wakes = [time for time in times if time is not None]
+        if not wakes:
+            self._wake = math.inf
+            return None
+        self._wake = min(wakes)
+        return self._wake
 
     def pinned_failed(self) -> list[str]:
         """Pinned models that could not be loaded."""

@@ -1,0 +1,208 @@
+"""How long the worker's core takes: mean microseconds of `handle` a unit, by number of models.
+
+One worker whose units and batches are all imaginary: only the decisions are timed. Run it with
+``python -m shoal.bench.core``.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+import time
+
+import msgspec
+
+from shoal.core import events as ev
+from shoal.core.batcher import Budget
+from shoal.core.models import ModelSpec
+from shoal.core.worker import WorkerConfig, WorkerCore
+from shoal.values import Features
+
+#: A batch of a device that takes 3 ms and 2 µs a token: what GPUs do with small encoders.
+COST = (3e-3, 2e-6, 0.0, 1e-6)
+BUDGET = Budget(seconds=0.02, tokens=16_384, items=128)
+ROUND_TRIP_S = 5e-4
+PREPARE_S = 1e-3
+TOKENS = 60
+
+
+class Row(msgspec.Struct, frozen=True):
+    """What one run took. `events` and `instructions` of a unit, on average."""
+
+    models: int
+    lanes: int
+    per_s: float
+    events: float
+    instructions: float
+    event_us: float
+    unit_us: float
+    items_a_batch: float
+
+
+def core_of(names: list[str], lanes: int) -> WorkerCore:
+    """A worker to which these models are pinned."""
+    specs = [ModelSpec(name, "fake", 512, BUDGET, COST) for name in names]
+    return WorkerCore(WorkerConfig([f"lane{i}" for i in range(lanes)], specs, pinned=names))
+
+
+class World:
+    """A broker and devices that do nothing but take their time."""
+
+    def __init__(self, models: int, lanes: int, seed: int, *, peers: bool) -> None:
+        self._rng = random.Random(seed)
+        names = [f"m{number}" for number in range(models)]
+        self._weights = [1.0 / (rank + 1) for rank in range(models)]
+        self.names = names
+        self.core = core_of(names, lanes)
+        self._queues: dict[str, list[str]] = {name: [] for name in names}
+        self._heads: dict[str, ev.UnitHead] = {}
+        self._standing: dict[str, list[int]] = {name: [] for name in names}
+        self._timeline: list[tuple[float, int, ev.Event]] = []
+        self._count = 0
+        self.now = 0.0
+        self.history: list[tuple[ev.Event, float]] = []
+        self.instructions = 0
+        self.batches, self.items, self.settled = 0, 0, 0
+        self.feed(ev.Ticked())
+        while self._timeline and self._timeline[0][0] <= 0.0:
+            self.step()
+        if peers:
+            models_there = {name: ev.PeerModel("resident", 1) for name in names}
+            self.feed(ev.PeerSeen("peer", models_there))
+
+    def later(self, delay_s: float, event: ev.Event) -> None:
+        self._count += 1
+        heapq.heappush(self._timeline, (self.now + delay_s, self._count, event))
+
+    def publish(self, number: int) -> None:
+        """A unit of a model, the popular ones more often."""
+        (name,) = self._rng.choices(self.names, self._weights)
+        unit = f"u{number}"
+        features = Features(TOKENS, 1, TOKENS * TOKENS)
+        self._heads[unit] = ev.UnitHead(
+            unit, f"r{number}", name, features, self.now + 60.0, published=self.now
+        )
+        self._queues[name].append(unit)
+        if self._standing[name]:
+            self._deliver(self._standing[name].pop(0), name, 1)
+
+    def _deliver(self, pull: int, name: str, count: int) -> int:
+        queue = self._queues[name]
+        units = [queue.pop(0) for _ in range(min(count, len(queue)))]
+        for behind, unit in enumerate(units, start=1):
+            left = len(queue) + len(units) - behind
+            self.later(ROUND_TRIP_S, ev.Arrived(self._heads.pop(unit), pull, left))
+        return len(units)
+
+    def step(self) -> None:
+        """The next event, or the core's own wish to be woken."""
+        at, _, event = heapq.heappop(self._timeline)
+        wake = self.core.next_wake(self.now)
+        if wake is not None and wake < at:
+            self._count += 1
+            heapq.heappush(self._timeline, (at, self._count, event))
+            self.now = max(self.now, wake)
+            self.feed(ev.Ticked())
+            return
+        self.now = max(self.now, at)
+        self.feed(event)
+
+    def run_until(self, at: float) -> None:
+        while self._timeline and self._timeline[0][0] <= at:
+            self.step()
+        self.now = max(self.now, at)
+
+    def feed(self, event: ev.Event) -> None:
+        self.history.append((event, self.now))
+        out = self.core.handle(event, self.now)
+        self.instructions += len(out)
+        for instruction in out:
+            self._perform(instruction)
+
+    def _perform(self, do: ev.Instruction) -> None:
+        match do:
+            case ev.Pull(pull, model, count, standing):
+                got = self._deliver(pull, model, count)
+                if standing and not got:
+                    self._standing[model].append(pull)
+                elif not standing:
+                    self.later(ROUND_TRIP_S, ev.PullEnded(pull, found_all=got < count))
+            case ev.Withdraw(pull):
+                for waiting in self._standing.values():
+                    if pull in waiting:
+                        waiting.remove(pull)
+                self.later(ROUND_TRIP_S, ev.PullEnded(pull))
+            case ev.Prepare(unit):
+                self.later(PREPARE_S, ev.Prepared([(unit, [TOKENS])]))
+            case ev.Run(lane, batch):
+                self.batches += 1
+                self.items += len(do.items)
+                self.later(do.predicted_s, ev.Finished(lane, batch, do.predicted_s))
+            case ev.Reply(unit):
+                self.later(ROUND_TRIP_S, ev.Settled(unit))
+            case ev.Forget() | ev.Return():
+                self.settled += 1
+            case ev.StartRuntime(lane, kind):
+                self.later(0.0, ev.RuntimeStarted(lane, kind))
+            case ev.Load(lane, model):
+                self.later(0.0, ev.Loaded(lane, model, 1, 0.01))
+
+
+def measure(
+    models: int, lanes: int, per_s: float, units: int, *, seed: int = 1, peers: bool = False
+) -> Row:
+    """Let `units` units come at random, `per_s` a second on average."""
+    world = World(models, lanes, seed, peers=peers)
+    began = len(world.history)
+    world.instructions = 0
+    rng = random.Random(seed)
+    at = world.now
+    for number in range(units):
+        at += rng.expovariate(per_s)
+        world.run_until(at)
+        world.publish(number)
+    world.run_until(at + 1.0)
+    events = len(world.history) - began
+    spent_s = replay_s(core_of(world.names, lanes), world.history, began)
+    return Row(
+        models,
+        lanes,
+        per_s,
+        events / units,
+        world.instructions / units,
+        spent_s / events * 1e6,
+        spent_s / units * 1e6,
+        world.items / max(1, world.batches),
+    )
+
+
+def replay_s(core: WorkerCore, history: list[tuple[ev.Event, float]], began: int) -> float:
+    """CPU seconds of a core for what happened from `began` on, as the shell would call it.
+
+    The core is told again what happened, so that the clock is read twice and not for every event.
+    """
+    for event, now in history[:began]:
+        core.handle(event, now)
+    since = time.process_time()
+    for event, now in history[began:]:
+        core.handle(event, now)
+        core.next_wake(now)
+    return time.process_time() - since
+
+
+def main() -> None:
+    """Print a row for each number of models, lanes and load."""
+    print("models lanes units/s  events/unit instr/unit  us/event us/unit items/batch")
+    for lanes in (1, 8):
+        for per_s in (100.0 * lanes, 1500.0 * lanes):
+            for models in (1, 20, 200):
+                row = measure(models, lanes, per_s, 4000)
+                print(
+                    f"{row.models:6} {row.lanes:5} {row.per_s:7.0f} {row.events:12.2f} "
+                    f"{row.instructions:10.2f} {row.event_us:9.1f} {row.unit_us:7.1f} "
+                    f"{row.items_a_batch:11.1f}"
+                )
+
+
+if __name__ == "__main__":
+    main()
