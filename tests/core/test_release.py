@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.core import admission_events as ev
 from shoal.core.admission import Admission
 from shoal.core.peers import LOOK_EVERY_S, PULSE_FRESH_S
-from shoal.core.tenants import REST, SecondsByTenant, before_s
+from shoal.core.tenants import REST, SecondsByTenant, before_s, part_of
 
 BATCH_S = 1.0
 WINDOW_S = 2 * BATCH_S
@@ -50,11 +51,11 @@ def test_costly_units_are_two_for_each_lane() -> None:
     assert len(published(admission.handle(arrived("a", 5.0, units=10, lanes=3), 0))) == 6
 
 
-def test_a_short_batch_is_taken_for_one_that_covers_the_way_to_the_worker() -> None:
+def test_beside_batches_the_window_covers_the_way_to_the_worker() -> None:
     admission = Admission(2.0, 100.0)
     quick = ev.Rate(0.0, 2.0**-10, 1, batch_s=0.001)
     sizes = tuple(ev.UnitSize(f"a.{n}", 10, 1) for n in range(100))
-    assert len(published(admission.handle(ev.Arrived("a", "m", sizes, quick), 0))) == 40
+    assert len(published(admission.handle(ev.Arrived("a", "m", sizes, quick), 0))) == 32
 
 
 def test_what_another_gateway_has_queued_is_not_queued_here_too() -> None:
@@ -71,6 +72,21 @@ def test_each_of_several_gateways_has_its_part_of_the_window_and_a_unit_a_lane()
     crowded = Admission(2.0, 100.0)
     crowded.handle(pulse("other", outstanding_s=50.0, queued_s=20.0), 0)
     assert len(published(crowded.handle(arrived("a", 5.0, units=9, lanes=2), 0))) == 2
+
+
+def test_the_part_of_the_window_is_that_of_the_tenants_that_wait() -> None:
+    crowd = {f"crowd/{user}": 1.0 for user in range(50)}
+    assert part_of({"a": 3.0}, {"a": 1.0}) == pytest.approx(0.75)
+    assert part_of({"light/1": 0.1}, crowd) == pytest.approx(0.5)
+    assert part_of({"light/1": 0.1}, {**crowd, "light/2": 0.3}) == pytest.approx(0.125, rel=1e-3)
+    assert part_of({}, crowd) == 0.0
+    waiting = {"m": crowd}
+    for tenant, units in (("light", 8), ("crowd/0", 1)):
+        admission = Admission(2.0, 1000.0)
+        heard = ev.PeerHeard("other", {"m": 52.0}, {"m": 2.0}, {"m": 50}, {}, waiting)
+        admission.handle(heard, 0)
+        came = arrived("a", 0.125, units=10, tenant=tenant)
+        assert len(published(admission.handle(came, 0))) == units
 
 
 def test_room_that_another_gateway_leaves_is_used_when_it_says_so() -> None:

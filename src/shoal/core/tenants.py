@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 from shoal.core.fairness import sharers
 
+#: Work that is predicted to take no time counts as some.
+LEAST_S = 1e-6
 #: The user that stands for all those of a key who are too many to be told by name.
 REST = "…"
 
@@ -31,6 +33,24 @@ def before_s(waiting_s: Mapping[str, float], tenant: str, cost_s: float, request
         elif other != tenant:
             of_key_s += min(seconds, own_s)
     return of_key_s - cost_s + sum(min(seconds, of_key_s) for seconds in of_others_s.values())
+
+
+def part_of(own_s: Mapping[str, float], others_s: Mapping[str, float]) -> float:
+    """What part of the turns falls to this gateway, where `own_s` waits here, `others_s` elsewhere.
+
+    Each key has the same, divided over the gateways as its waiting work is.
+    """
+    own, others = _by_key(own_s), _by_key(others_s)
+    keys = own.keys() | others.keys()
+    return sum(s / (s + others.get(key, 0.0)) for key, s in own.items()) / len(keys)
+
+
+def _by_key(seconds: Mapping[str, float]) -> dict[str, float]:
+    sums: dict[str, float] = {}
+    for tenant, s in seconds.items():
+        key = sharers(tenant)[0]
+        sums[key] = sums.get(key, LEAST_S) + s
+    return sums
 
 
 class SecondsByTenant:

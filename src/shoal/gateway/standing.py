@@ -44,9 +44,9 @@ def standing_of(request: Request) -> Standing:
 
 def asked_class(request: Request) -> TrafficClass:
     """What `X-Class` asks for. Raises `InvalidRequest`."""
-    asked = request.text_header(b"x-class")
-    if not asked:
+    if b"x-class" not in request.headers:
         return "work"
+    asked = request.text_header(b"x-class")
     for klass in CLASSES:
         if asked == klass:
             return klass
@@ -57,9 +57,9 @@ def asked_class(request: Request) -> TrafficClass:
 
 
 def _priority(request: Request) -> int:
-    asked = request.text_header(b"x-priority")
-    if not asked:
+    if b"x-priority" not in request.headers:
         return 0
+    asked = request.text_header(b"x-priority")
     try:
         priority = int(asked)
     except ValueError:
