@@ -42,7 +42,7 @@ class Uploads:
     ) -> None:
         """`max_payload`: the broker's message limit. Raises `ConfigError` for a wrong URL."""
         self._store = Payloads(settings.payload_url)
-        self._above_bytes = min(settings.payload_bytes, max_payload - UNIT_ROOM_BYTES)
+        self.above_bytes = min(settings.payload_bytes, max_payload - UNIT_ROOM_BYTES)
         self._settings = settings
         self._metrics = metrics
         self._emit = emit
@@ -55,10 +55,10 @@ class Uploads:
         Raises:
             PayloadTooLarge: there is one, and no store.
         """
-        large = [n for n, item in enumerate(job.items) if len(item) > self._above_bytes]
+        large = [n for n, item in enumerate(job.items) if len(item) > self.above_bytes]
         if large and not self._store.configured:
             raise PayloadTooLarge(
-                f"item {large[0]} has {len(job.items[large[0]])} bytes; above {self._above_bytes} "
+                f"item {large[0]} has {len(job.items[large[0]])} bytes; above {self.above_bytes} "
                 "it would need a payload store, and this deployment has none: set payload_url"
             )
         return {n: Payload(f"{job.key}.{n}", len(job.items[n])) for n in large}

@@ -1,0 +1,170 @@
+"""Items too large for the queue: published as references, uploaded beside, deleted afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from shoal.broker.server import BrokerServer
+from shoal.gateway.body import BodyDecoder, ItemLimits, checked_items
+from shoal.gateway.encode import EncodeBody
+from tests.gateway.conftest import Served, serving, until
+from tests.gateway.held import Held
+from tests.gateway.scripted import ScriptedWorker
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+LARGE = "fish " * 600_000  # 3 MB
+
+
+class Store:
+    """The folder behind a gateway's payload store."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def keys(self) -> list[str]:
+        return sorted(path.name for path in self.folder.iterdir())
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store(tmp_path_factory.mktemp("gateway-payloads"))
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def running(
+    broker: BrokerServer, running_worker: ScriptedWorker, store: Store
+) -> AsyncIterator[Served]:
+    async with serving(broker, payload_url=store.folder.as_uri()) as served:
+        await until(lambda: not served.app.gateway.missing())
+        yield served
+
+
+@pytest.fixture
+def gateway(running: Served, worker: ScriptedWorker) -> Served:
+    return running
+
+
+async def test_a_large_item_is_a_reference_and_its_neighbours_are_not(
+    gateway: Served, worker: ScriptedWorker, store: Store
+) -> None:
+    held = Held(worker)
+    asking = asyncio.create_task(gateway.encode(["small", LARGE]))
+    await until(lambda: sum(len(unit.items) for unit, _ in held.units) == 2)
+    units = [unit for unit, _ in held.units]
+    (large,) = [unit for unit in units if unit.payloads]
+    ((position, payload),) = large.payloads.items()
+    assert large.items[position] == b""
+    assert payload.bytes == len(LARGE) + 2
+    await until(lambda: store.keys() == [payload.key])
+    assert (store.folder / payload.key).read_bytes() == f'"{LARGE}"'.encode()
+    assert {item for unit in units for item in unit.items} == {b'"small"', b""}
+    for number in range(len(units)):
+        held.send(number)
+    assert (await asking).status_code == 200
+    await until(lambda: not store.keys())
+
+
+async def test_a_body_is_let_go_once_it_is_uploaded(
+    gateway: Served, worker: ScriptedWorker, store: Store
+) -> None:
+    held, bodies = Held(worker), gateway.app.gateway.bodies
+    asking = asyncio.create_task(gateway.encode([LARGE, "small"]))
+    await until(lambda: len(store.keys()) == 1 and bodies.held_bytes == 0)
+    await until(lambda: len(held.units) == 2)
+    assert not asking.done()
+    held.send(0), held.send(1)
+    assert (await asking).status_code == 200
+    assert bodies.held_bytes == 0
+
+
+async def test_a_deadline_takes_the_payload_along(
+    gateway: Served, worker: ScriptedWorker, store: Store
+) -> None:
+    Held(worker)
+    answer = await gateway.encode([LARGE], headers={"X-Request-Timeout": "0.3"})
+    assert answer.status_code == 504
+    await until(lambda: not store.keys())
+
+
+async def test_a_caller_that_leaves_takes_it_along_too(
+    gateway: Served, worker: ScriptedWorker, store: Store
+) -> None:
+    held = Held(worker)
+    asking = asyncio.create_task(gateway.encode([LARGE]))
+    await until(lambda: held.units and store.keys())
+    asking.cancel()
+    await until(lambda: not store.keys())
+
+
+async def test_uploads_are_counted(gateway: Served, worker: ScriptedWorker) -> None:
+    name = 'shoal_gateway_payloads_total{outcome="uploaded"}'
+    before = await gateway.metric(name)
+    assert (await gateway.encode([LARGE, LARGE])).status_code == 200
+    assert await gateway.metric(name) == before + 2
+
+
+async def test_what_a_crash_left_is_swept_at_start_and_counted(
+    broker: BrokerServer, worker: ScriptedWorker, tmp_path: Path
+) -> None:
+    for name, age_s in (("g0-1.0", 1000), ("g0-2.0.ab.part", 1000), ("g1-1.0", 0)):
+        (tmp_path / name).write_bytes(b"left")
+        os.utime(tmp_path / name, (time.time() - age_s, time.time() - age_s))
+    settings = {"payload_url": tmp_path.as_uri(), "max_timeout_s": 600.0, "payload_sweep_s": 300.0}
+    async with serving(broker, **settings) as served:
+        await until(lambda: len(list(tmp_path.iterdir())) == 1)
+        assert (tmp_path / "g1-1.0").exists(), "it may still be in flight"
+        assert await served.metric('shoal_gateway_payloads_total{outcome="swept"}') == 2
+
+
+async def test_a_store_that_fails_is_503_and_the_unit_is_called_off(
+    broker: BrokerServer, worker: ScriptedWorker, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    held = Held(worker)
+    async with serving(broker, payload_url=(tmp_path / "file").as_uri()) as served:
+        await until(lambda: not served.app.gateway.missing())
+        answer = await served.encode([LARGE])
+        assert answer.status_code == 503
+        error = answer.json()["error"]
+        assert (error["code"], error["retryable"]) == ("unavailable", True)
+        assert int(answer.headers["retry-after"]) >= 1
+        await until(lambda: held.units)
+        await until(lambda: held.units[0][0].request in worker.cancelled)
+
+
+async def test_without_a_store_a_large_item_is_413_that_names_the_setting(
+    broker: BrokerServer, worker: ScriptedWorker
+) -> None:
+    async with serving(broker) as served:
+        await until(lambda: not served.app.gateway.missing())
+        assert (await served.encode(["x" * 900_000])).status_code == 200
+        answer = await served.encode(["small", LARGE])
+        assert answer.status_code == 413
+        assert "set payload_url" in answer.json()["error"]["message"]
+
+
+async def test_the_broker_s_own_limit_counts_where_it_is_lower(
+    gateway: Served, worker: ScriptedWorker
+) -> None:
+    uploads = gateway.app.gateway.inflight.uploads
+    assert uploads.above_bytes == 1_000_000, "the broker takes 8 MiB"
+
+
+async def test_reading_sixty_megabytes_copies_nothing() -> None:
+    decoder = BodyDecoder(EncodeBody)
+    body = bytearray(msgspec.msgpack.encode({"items": [b"x" * 3_000_000] * 20}))
+    before = time.thread_time()
+    items = checked_items(
+        decoder.decode(body, "msgpack").items, "msgpack", ItemLimits(100, 10, 1 << 25), "items"
+    )
+    assert time.thread_time() - before < 0.005, "copying them takes 28 ms"
+    assert all(isinstance(item, memoryview) for item in items)
