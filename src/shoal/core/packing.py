@@ -114,7 +114,12 @@ class Packing:
         self._recycle.ended(lane, kind)
 
     def load_failed(self, event: ev.LoadFailed, now: float) -> list[Instruction] | None:
-        """What to do for a load that was out of memory; None: it failed for good."""
+        """What to do for a load that was out of memory; None: it failed for good.
+
+        A model that could not be let go counts as gone: what it keeps shows as leaked memory.
+        """
+        if event.model in self._lanes[event.lane].evicting:
+            return self.react(ev.Evicted(event.lane, event.model), now)
         return self._moves.out_of_memory(event, now)
 
     def relieve(self, lane: Lane, model: str, now: float) -> list[Instruction]:

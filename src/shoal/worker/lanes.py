@@ -122,6 +122,13 @@ class Lanes:
         if process is not None:
             process.send(Unload(model))
 
+    def _unloaded(self, lane: str, model: str) -> None:
+        """Its tokenizer goes with the last copy: some take a hundred megabytes of this process."""
+        self._kinds.pop((lane, model), None)
+        if not any(other == model for _, other in self._kinds):
+            self.preparers.pop(model, None)
+        self._hears.emit(ev.Evicted(lane, model))
+
     def ask_stats(self, lane: str, kind: str) -> None:
         """Ask a runtime process what it holds; `StatsSeen` follows."""
         process = self._processes.get((lane, kind))
@@ -130,12 +137,13 @@ class Lanes:
 
     def stop_runtime(self, lane: str, kind: str) -> None:
         """End a runtime process gracefully; `RuntimeStopped` follows."""
-        process = self._processes.pop((lane, kind), None)
+        process = self._processes.get((lane, kind))
         if process is not None:
             self._spawn(self._stop(lane, kind, process))
 
     async def _stop(self, lane: str, kind: str, process: RuntimeProcess) -> None:
         await process.stop(STOP_GRACE_S)
+        self._processes.pop((lane, kind), None)
         _log.event("runtime_stopped", lane=lane, kind=kind, pid=process.pid)
         self._hears.emit(ev.RuntimeStopped(lane, kind))
 
@@ -200,7 +208,9 @@ class Lanes:
             return
         self._processes[lane, kind] = process
         _log.event("runtime_started", lane=lane, kind=kind, pid=process.pid, device=spec.device)
-        self._hears.emit(ev.RuntimeStarted(lane, kind, process.hello.device_bytes))
+        sharing = sum(other.device == spec.device for other in self.specs.values())
+        share = process.hello.device_bytes // sharing
+        self._hears.emit(ev.RuntimeStarted(lane, kind, share))
 
     def _exited(self, lane: str, kind: str, code: int, tail: str) -> None:
         self._processes.pop((lane, kind), None)
@@ -246,7 +256,7 @@ class Lanes:
                 full = message.code == OutOfMemory.code
                 self._hears.load_failed(lane, model, message.message, out_of_memory=full)
             case Unloaded():
-                self._hears.emit(ev.Evicted(lane, message.model))
+                self._unloaded(lane, message.model)
             case Stats():
                 self._hears.emit(ev.StatsSeen(lane, kind, message.rss_bytes, message.models))
             case Failed():
