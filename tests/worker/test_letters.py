@@ -1,15 +1,19 @@
 """Units that a real worker gives up: kept on the broker before anybody is told."""
 
+from pathlib import Path
+
+import msgspec
 import pytest
 
 from shoal.broker import letters
 from shoal.broker.connection import Connection
 from shoal.broker.letters import Kept
+from shoal.broker.payloads import Payloads
 from shoal.errors import Unavailable
 from shoal.wire import subjects
 from shoal.wire.codec import encode
-from shoal.wire.queue import Unit, decode_queue
-from shoal.worker.letters import TOO_LARGE
+from shoal.wire.queue import DeadLetter, Payload, Unit, decode_queue
+from shoal.worker.letters import PAYLOADS_GONE, TOO_LARGE
 
 from .conftest import StartWorker
 from .scripted import ScriptedGateway, until
@@ -78,6 +82,41 @@ async def test_a_unit_too_large_for_a_letter_leaves_one_without_its_content(
     (one,) = await kept(gateway)
     assert one.letter.data == b""
     assert one.letter.reason.endswith(TOO_LARGE)
+
+
+async def given_up_with_a_payload(
+    start_worker: StartWorker, gateway: ScriptedGateway, folder: Path, size: int
+) -> tuple[Unit, DeadLetter]:
+    """A unit whose large item kills the runtime; the store lets go of it once it is answered."""
+    store = Payloads(folder.as_uri())
+    item = msgspec.json.encode("bomb" + "x" * size)
+    await store.put("k.1", item)
+    await start_worker(BOMB, payload_url=folder.as_uri())
+    payloads = {1: Payload("k.1", len(item))}
+    unit = await gateway.publish(["fine", ""], payloads=payloads)
+    assert (await gateway.reply(unit)).errors[1].code == "dead_lettered"
+    await store.delete(["k.1"])
+    (one,) = await kept(gateway)
+    again = decode_queue(one.letter.data)
+    assert isinstance(again, Unit)
+    return again, one.letter
+
+
+async def test_a_large_item_is_kept_with_its_letter(
+    start_worker: StartWorker, gateway: ScriptedGateway, tmp_path: Path
+) -> None:
+    unit, letter = await given_up_with_a_payload(start_worker, gateway, tmp_path / "p", 1_500_000)
+    assert unit.payloads == {} and unit.items[1].startswith(b'"bombxxx')
+    assert PAYLOADS_GONE not in letter.reason
+
+
+async def test_a_letter_says_that_an_item_was_too_large_for_it(
+    start_worker: StartWorker, gateway: ScriptedGateway, tmp_path: Path
+) -> None:
+    size = gateway.connection.max_payload
+    unit, letter = await given_up_with_a_payload(start_worker, gateway, tmp_path / "p", size)
+    assert set(unit.payloads) == {1}
+    assert letter.reason.endswith(PAYLOADS_GONE)
 
 
 async def test_an_unreadable_unit_is_kept_and_taken_off_the_queue(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from shoal.broker.connection import Connection
     from shoal.broker.letters import Kept
     from shoal.cli.replay import Outcome
+    from shoal.wire.queue import Unit
 
 #: A broker in reach answers in milliseconds.
 CONNECT_S = 2.0
@@ -194,16 +195,21 @@ def _content(kept: Kept) -> list[str]:
         unit = renewed(kept.letter, "shown", 0.0)
     except InvalidRequest:
         return [kept.letter.data.hex()]
-    shown = []
-    for position, raw in enumerate(unit.items):
-        if position in unit.payloads:
-            payload = unit.payloads[position]
-            shown.append(f"{payload.bytes} bytes in the payload store, {payload.key}")
-        elif unit.encoding == "json":
-            shown.append(raw.decode(errors="replace"))
-        else:
-            shown.append(msgspec.json.encode(msgspec.msgpack.decode(raw)).decode())
-    return shown
+    return [_shown(unit, position) for position in range(len(unit.items))]
+
+
+def _shown(unit: Unit, position: int) -> str:
+    if position in unit.payloads:
+        return f"{unit.payloads[position].bytes} bytes, not kept"
+    raw = unit.items[position]
+    try:
+        return (raw if unit.encoding == "json" else _as_json(raw)).decode()
+    except ValueError:
+        return raw.hex()
+
+
+def _as_json(raw: bytes) -> bytes:
+    return msgspec.json.encode(msgspec.msgpack.decode(raw))
 
 
 def _print_json(value: object) -> None:

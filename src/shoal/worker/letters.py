@@ -15,13 +15,14 @@ import msgspec
 from shoal.broker import letters
 from shoal.broker.base import Delivery
 from shoal.broker.connection import Connection
+from shoal.broker.payloads import Payloads
 from shoal.core import events as ev
 from shoal.errors import PayloadTooLarge, ProtocolError, ShoalError, Unavailable
 from shoal.telemetry import log
 from shoal.telemetry.background import background
 from shoal.telemetry.metrics import WorkerMetrics
 from shoal.wire.codec import encode
-from shoal.wire.queue import DeadLetter
+from shoal.wire.queue import DeadLetter, Unit
 from shoal.worker.replies import Replies
 from shoal.worker.stash import Stash
 
@@ -31,20 +32,25 @@ _log = log.get(__name__)
 KEEP_S = 20.0
 _RETRY_S = 0.5
 TOO_LARGE = " (its content is over the broker's message limit and was not kept)"
+PAYLOADS_GONE = " (its large items could not be kept)"
+#: Left of the broker's message limit for headers and the letter's own fields.
+_ROOM_BYTES = 8192
 
 
 class Letters:
-    """The dead letters of one worker."""
+    """The dead letters of one worker. `store`: where large items lie until their unit is answered."""
 
     def __init__(
         self,
         connection: Connection,
+        store: Payloads,
         worker: str,
         pool: str,
         replies: Replies,
         metrics: WorkerMetrics,
     ) -> None:
         self._connection = connection
+        self._store = store
         self._worker = worker
         self._pool = pool
         self._replies = replies
@@ -53,21 +59,8 @@ class Letters:
 
     def keep(self, stash: Stash, aside: ev.SetAside) -> None:
         """Store the unit; its answer waits until it is, or clearly cannot be."""
-        unit = stash.unit
-        letter = DeadLetter(
-            encode(unit),
-            aside.error.code,
-            aside.error.message,
-            self._worker,
-            aside.strikes,
-            aside.items,
-            unit.model,
-            unit.tenant,
-            unit.request,
-        )
-        self._replies.withhold(unit.id)
-        named = ".".join(map(str, [unit.id, *aside.items]))
-        self._spawn(self._keep(letter, named, lambda kept: self._replies.release(stash)))
+        self._replies.withhold(stash.unit.id)
+        self._spawn(self._keep_unit(stash, aside))
 
     def keep_unreadable(
         self, delivery: Delivery, error: ProtocolError, then: Callable[[], None]
@@ -91,6 +84,38 @@ class Letters:
         task = background(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _keep_unit(self, stash: Stash, aside: ev.SetAside) -> None:
+        unit, lost = await self._with_payloads(stash.unit, aside.items)
+        letter = DeadLetter(
+            encode(unit),
+            aside.error.code,
+            aside.error.message + lost,
+            self._worker,
+            aside.strikes,
+            aside.items,
+            unit.model,
+            unit.tenant,
+            unit.request,
+        )
+        named = ".".join(map(str, [unit.id, *aside.items]))
+        await self._keep(letter, named, lambda kept: self._replies.release(stash))
+
+    async def _with_payloads(self, unit: Unit, places: list[int]) -> tuple[Unit, str]:
+        """The unit with its large items in it: the store lets go of them once it is answered."""
+        wanted = {p: unit.payloads[p] for p in places or unit.payloads if p in unit.payloads}
+        size = sum(map(len, unit.items)) + sum(payload.bytes for payload in wanted.values())
+        if wanted and size > self._connection.max_payload - _ROOM_BYTES:
+            return unit, PAYLOADS_GONE
+        items, payloads = list(unit.items), dict(unit.payloads)
+        try:
+            for place, payload in wanted.items():
+                items[place] = bytes(await self._store.get(payload.key))
+                del payloads[place]
+        except ShoalError as error:
+            _log.event("payload_not_kept", level="error", unit=unit.id, error=str(error))
+            return unit, PAYLOADS_GONE
+        return msgspec.structs.replace(unit, items=items, payloads=payloads), ""
 
     async def _keep(self, letter: DeadLetter, named: str, then: Callable[[bool], None]) -> None:
         about = {"model": letter.model, "request": letter.request, "reason": letter.reason}

@@ -167,10 +167,11 @@ class Worker:
         keepalive = await Keepalive.open(settings, f"{name}-keepalive", settings.ack_wait_s)
         puller = Puller(connection, loop.delivered, loop.pull_ended)
         self._queue = WorkerQueue(connection, puller, keepalive, settings)
-        fetching = Fetching(Payloads(settings.payload_url), settings)
+        store = Payloads(settings.payload_url)
+        fetching = Fetching(store, settings)
         self._preparing = Preparing(loop.prepared, fetching)
         replies = Replies(connection, self.id, loop.emit)
-        self._letters = Letters(connection, self.id, settings.pool, replies, self.metrics)
+        self._letters = Letters(connection, store, self.id, settings.pool, replies, self.metrics)
         self._claims = Claims(
             Bucket(connection, CLAIMS), settings.pool, self.id, self.metrics, loop.emit
         )
