@@ -146,3 +146,12 @@ def test_a_terminal_without_texts(
 
     with pytest.raises(ConfigError, match="no texts"):
         gather([], None, None)
+
+
+def test_files_are_sent_as_bytes(gateway: ScriptedGateway, tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"7")
+    result = run("--files", str(tmp_path / "a.png"), "--json")
+    assert result.exit_code == 0, result.output
+    assert gateway.seen[-1].body["items"] == [b"7"]
+    with pytest.raises(ConfigError, match=r"none\.png: No such file"):
+        run("--files", str(tmp_path / "a.png"), str(tmp_path / "none.png"))

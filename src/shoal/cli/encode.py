@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from shoal.cli.context import api_key, gateway_url
-from shoal.cli.texts import STDIN, gather
+from shoal.cli.texts import STDIN, gather, read_files
 from shoal.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -40,6 +40,9 @@ def encode(
     field: Annotated[
         str | None, typer.Option(help="Lines are JSON objects, with the text in this field.")
     ] = None,
+    files: Annotated[
+        bool, typer.Option("--files", help="The arguments are paths of images or audio.")
+    ] = False,
     output: Annotated[
         str | None,
         typer.Option("--output", "-o", help="Write `.npy` or `.jsonl`; `-` for stdout."),
@@ -70,6 +73,7 @@ def encode(
 
     shoal encode all-MiniLM-L6-v2 "a fish" "a bird"
     shoal encode all-MiniLM-L6-v2 -f texts.txt -o vectors.npy
+    shoal encode my-image-model --files cat.png dog.png
     cat docs.jsonl | shoal encode all-MiniLM-L6-v2 --field text --json
 
     Large inputs are cut into requests and joined in order. Exit code 1 if a text has no vector.
@@ -78,10 +82,11 @@ def encode(
 
     form = _form(output, as_json)
     given = gather(texts or [], file, field)
+    items: list[str] | list[bytes] = read_files(given) if files else given
     with Client(gateway_url(url), key or api_key(), timeout_s=timeout) as client:
         encoded = client.encode_detailed(
             model,
-            given,
+            items,
             progress=len(given) > BAR_TEXTS and sys.stderr.isatty(),
             prompt=prompt,
             dimensions=dimensions,

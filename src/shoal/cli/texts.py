@@ -41,6 +41,14 @@ def gather(arguments: list[str], file: str | None, field: str | None) -> list[st
     return [_field(line, field, f"{name}:{n}") for n, line in enumerate(lines, 1) if line.strip()]
 
 
+def read_files(paths: list[str]) -> list[bytes]:
+    """The bytes of each file. Raises `ConfigError` naming one that cannot be read."""
+    try:
+        return [Path(path).read_bytes() for path in paths]
+    except OSError as error:
+        raise ConfigError(f"{error.filename}: {error.strerror}; check the paths") from None
+
+
 def _read(name: str) -> str:
     try:
         data = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()

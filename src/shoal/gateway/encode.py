@@ -39,6 +39,22 @@ ITEM_SCHEMA: dict[str, Any] = {
             "properties": {"tokens": {"type": "array", "items": {"type": "integer"}}},
             "required": ["tokens"],
         },
+        {
+            "type": "object",
+            "description": "An image, base64 in JSON; in MessagePack bytes, alone or in a map.",
+            "properties": {"image": {"type": "string", "format": "byte"}},
+            "required": ["image"],
+        },
+        {
+            "type": "object",
+            "properties": {"image_url": {"type": "string", "pattern": "^data:"}},
+            "required": ["image_url"],
+        },
+        {
+            "type": "object",
+            "properties": {"audio": {"type": "string", "format": "byte"}},
+            "required": ["audio"],
+        },
     ]
 }
 
@@ -49,7 +65,7 @@ class EncodeBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     items: Annotated[
         list[msgspec.Raw],
         Meta(
-            description="Texts, or lists of token ids; one answer each, in order.",
+            description="Texts, lists of token ids, images or audio; one answer each, in order.",
             extra_json_schema={"items": ITEM_SCHEMA},
         ),
     ]
