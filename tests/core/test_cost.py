@@ -116,7 +116,7 @@ def test_the_line_meets_a_short_and_the_longest_item() -> None:
 
 def test_each_kind_of_work_learns_its_own_terms() -> None:
     rng = random.Random(5)
-    model = CostModel(0.01, 1e-9, 1e-3, terms=TERMS["image"])
+    model = CostModel(0.01, 0.0, 1e-3, 1e-9, terms=TERMS["image"])
     for _ in range(400):
         images = rng.randint(1, 8)
         f = Features(0, images, pixels=images * rng.randint(50_000, 4_000_000))
@@ -128,7 +128,7 @@ def test_each_kind_of_work_learns_its_own_terms() -> None:
 def test_new_tokens_and_sound_count_where_they_are_terms() -> None:
     generate = CostModel(0.01, 1e-4, 0.0, 0.0, 1e-2, terms=TERMS["generate"])
     assert generate.batch_s(Features(10, 1, 100, new_tokens=50)) == pytest.approx(0.511)
-    audio = CostModel(0.01, 0.1, 0.0, terms=TERMS["audio"])
+    audio = CostModel(0.01, 0.0, 0.0, 0.1, terms=TERMS["audio"])
     assert audio.batch_s(Features(0, audio_s=30.0)) == pytest.approx(3.01)
 
 

@@ -27,8 +27,8 @@ Work = Literal["text", "image", "audio", "generate"]
 #: The features that a batch's cost depends on, beside its fixed part.
 TERMS: dict[Work, tuple[str, ...]] = {
     "text": ("tokens", "tokens_squared", "items"),
-    "image": ("pixels", "items"),
-    "audio": ("audio_s", "items"),
+    "image": ("tokens", "items", "pixels"),  # its tokens are bytes, by `BYTES_PER_TOKEN`
+    "audio": ("tokens", "items", "audio_s"),
     "generate": ("tokens", "tokens_squared", "items", "new_tokens"),
 }
 #: Least seed of the base and of each term: a weight of zero could not be scaled up from.

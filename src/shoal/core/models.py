@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from shoal.core.batcher import Budget, Shelf
-from shoal.core.cost import CostModel
+from shoal.core.cost import TERMS, CostModel, Work
 from shoal.core.memory import Footprint
 from shoal.core.sources import Source
 from shoal.values import Features, TrafficClass
@@ -24,17 +24,20 @@ class ModelSpec(msgspec.Struct, frozen=True):
         load_s_estimate: what loading takes, until it is measured.
         min_replicas: copies that the pool keeps even without demand.
         pads: its runtime pads a batch to its longest item.
+        work: decides what its batches' cost depends on; `cost_seed` is the base and a rate for each
+            of those `core.cost.TERMS`.
     """
 
     name: str
     kind: str
     max_tokens: int
     budget: Budget
-    cost_seed: tuple[float, float, float, float]
+    cost_seed: tuple[float, ...]
     bytes_estimate: int = 0
     load_s_estimate: float = 1.0
     min_replicas: int = 0
     pads: bool = False
+    work: Work = "text"
 
 
 class ModelState:
@@ -43,7 +46,7 @@ class ModelState:
     def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
         self.footprint = Footprint(spec.bytes_estimate, spec.load_s_estimate)
-        self.cost = CostModel(*spec.cost_seed)
+        self.cost = CostModel(*spec.cost_seed, terms=TERMS[spec.work])
         self.shelf = Shelf(pads=spec.pads)
         self.work = Source(spec.name, "work")
         self.bulk = Source(spec.name, "bulk")

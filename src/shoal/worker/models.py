@@ -8,6 +8,7 @@ from typing import Any
 from shoal.catalog.card import Card, Profile
 from shoal.catalog.fetch import cached, fetch
 from shoal.core.batcher import Budget
+from shoal.core.cost import TERMS, Work
 from shoal.core.models import ModelSpec
 from shoal.errors import ModelLoadFailed
 from shoal.settings import WorkerSettings
@@ -19,6 +20,15 @@ from shoal.worker.text import PlainPreparer, Preparer, TextPreparer
 LOAD_BASE_S = 0.3
 #: ... and reads and places the rest at about the speed of an SSD.
 LOAD_BYTES_S = 500e6
+#: What the card calls the rate of each term of a batch's cost.
+_RATES = {
+    "tokens": "token_s",
+    "tokens_squared": "square_s",
+    "items": "item_s",
+    "pixels": "pixel_s",
+    "audio_s": "audio_s",
+    "new_tokens": "new_token_s",
+}
 #: Files that hold weights, by their ending.
 WEIGHTS = {".safetensors", ".bin", ".pt", ".gguf", ".onnx"}
 
@@ -28,7 +38,7 @@ def spec_of(card: Card, profile: Profile, weights_bytes: int = 0) -> ModelSpec:
 
     `weights_bytes`: of its files as they are on disk; 0: they are not there.
     """
-    seed = profile.cost
+    seed, work = profile.cost, _work_of(card)
     weights_mb = card.memory.weights_mb
     estimate = weights_bytes if weights_mb is None else int(weights_mb * 1e6)
     return ModelSpec(
@@ -36,11 +46,16 @@ def spec_of(card: Card, profile: Profile, weights_bytes: int = 0) -> ModelSpec:
         kind=profile.runtime,
         max_tokens=card.max_tokens,
         budget=Budget(profile.max_batch_seconds, profile.max_batch_tokens, profile.max_batch_items),
-        cost_seed=(seed.base_s, seed.token_s, seed.square_s, seed.item_s),
+        cost_seed=(seed.base_s, *(getattr(seed, _RATES[term]) for term in TERMS[work])),
         bytes_estimate=estimate,
         load_s_estimate=LOAD_BASE_S + estimate / LOAD_BYTES_S,
         min_replicas=card.min_replicas,
+        work=work,
     )
+
+
+def _work_of(card: Card) -> Work:
+    return "image" if "image" in card.inputs else "audio" if "audio" in card.inputs else "text"
 
 
 def weights_on_disk(card: Card, settings: WorkerSettings) -> int:
