@@ -49,16 +49,17 @@ def test_rows_take_all_rounds_of_a_load_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("p50", "p90", "floor_p90", "good"),
+    ("p50", "p90", "floor_p50", "floor_p90", "good"),
     [
-        (0.09, 0.24, 0.0, True),
-        (0.11, 0.2, 0.5, False),
-        (0.09, 0.4, 0.3, True),
-        (0.09, 0.4, 0.2, False),
+        (0.09, 0.24, 0.0, 0.0, True),
+        (0.11, 0.2, 0.05, 0.5, False),
+        (0.11, 0.2, 0.08, 0.1, True),
+        (0.09, 0.4, 0.0, 0.3, True),
+        (0.09, 0.4, 0.0, 0.2, False),
     ],
 )
-def test_goals(p50: float, p90: float, floor_p90: float, good: bool) -> None:
-    assert Row("x", 1, 1, 10.0, p50, p90, 0.0, floor_p90).good is good
+def test_goals(p50: float, p90: float, floor_p50: float, floor_p90: float, good: bool) -> None:
+    assert Row("x", 1, 1, 10.0, p50, p90, floor_p50, floor_p90).good is good
 
 
 @pytest.mark.slow

@@ -82,7 +82,7 @@ def topology(
     devices: Annotated[str, typer.Option(help="Among gpu, cpu (tables) and real")] = "gpu,cpu,real",
     workers: Annotated[int, typer.Option(help="Workers of each topology")] = 8,
     lanes: Annotated[int, typer.Option(help="Devices of a worker")] = 1,
-    slower: Annotated[float, typer.Option(help="Than a GPU, so that the cores keep up")] = 10.0,
+    slower: Annotated[float, typer.Option(help="Than a GPU, so that the cores keep up")] = 15.0,
     seconds: Annotated[float, typer.Option(help="Length of a try at one rate")] = 3.0,
     rounds: Annotated[int, typer.Option(help="Searches for each knee; medians count")] = 2,
     quick: Annotated[bool, typer.Option(help="One traffic, four workers, one round")] = False,

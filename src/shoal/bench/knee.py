@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 #: A search ends when its bracket is this narrow, as a ratio: runs of seconds tell no more.
-RESOLUTION = 1.08
+RESOLUTION = 1.1
 #: Factor between tries until the knee is between two of them.
 STRIDE = 1.5
 #: Most tries of one search.

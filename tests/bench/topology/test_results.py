@@ -39,7 +39,7 @@ def test_what_is_asked_for_is_planned() -> None:
         "MiniLM on a CPU core",
         "real MiniLM",
     ]
-    assert full.scenarios[0].timing.goal_s == pytest.approx(10 * GPU.goal_s)
+    assert full.scenarios[0].timing.goal_s == pytest.approx(15 * GPU.goal_s)
     assert len(full.scenarios[0].models) == 20
     assert full.scenarios[2].models == ["all-MiniLM-L6-v2"]
     assert full.scenarios[0].capacity(160.0) == pytest.approx(

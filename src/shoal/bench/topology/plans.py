@@ -26,7 +26,7 @@ class Options(msgspec.Struct, frozen=True):
     workers: int = 8
     lanes: int = 1
     gateways: int = 2
-    slower: float = 10.0
+    slower: float = 15.0
     seconds: float = 3.0
     rounds: int = 2
 
