@@ -57,7 +57,7 @@ def test_media_are_bytes_in_messagepack_and_base64_in_json() -> None:
     assert encode.read_item(msgspec.msgpack.encode(data), "msgpack") == encode.Media(data)
     text = base64.b64encode(data).decode()
     for kind in ("image", "audio"):
-        media = encode.Media(data, kind)  # type: ignore[arg-type]
+        media = encode.Media(data, kind)
         assert encode.read_item(msgspec.msgpack.encode({kind: data}), "msgpack") == media
         assert encode.read_item(msgspec.json.encode({kind: text}), "json") == media
     url = {"image_url": f"data:image/png;base64,{text}"}

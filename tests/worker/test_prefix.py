@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from typing import Any
 
 import pytest
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
@@ -25,6 +26,14 @@ _LINE = (
 )
 WORDS = _LINE.split(" ")
 
+SPECIAL = ["[UNK]", "<|endoftext|>", "[SEP]"]
+_BYTES = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+SPLITS: dict[str, list[Any]] = {
+    "gpt2": [pre_tokenizers.ByteLevel(add_prefix_space=False)],
+    "gpt4": [pre_tokenizers.Split(Regex(GPT4), "isolated"), _BYTES],
+    "whole": [_BYTES],
+}
+
 
 def odd_text(seed: int, characters: int) -> str:
     """Words of many scripts, parted by spaces of every kind, now and then by none."""
@@ -40,32 +49,31 @@ def odd_text(seed: int, characters: int) -> str:
 def trained(kind: str) -> Tokenizer:
     """A small tokenizer of one of the kinds that models come with."""
     corpus = [odd_text(seed, 4000) for seed in range(20)]
-    special = ["[UNK]", "<|endoftext|>", "[SEP]"]
-    if kind == "unigram":
-        tokenizer = Tokenizer(models.Unigram())
-        tokenizer.normalizer = normalizers.Sequence(
-            [normalizers.Nmt(), normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")]
-        )
-        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-        trainer = trainers.UnigramTrainer(
-            vocab_size=800, special_tokens=special, unk_token="[UNK]", show_progress=False
-        )
-        tokenizer.train_from_iterator(corpus, trainer)
-        return tokenizer
+    return unigram(corpus) if kind == "unigram" else byte_level(SPLITS[kind], corpus)
+
+
+def unigram(corpus: list[str]) -> Tokenizer:
+    """As sentencepiece models are converted."""
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Nmt(), normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    trainer = trainers.UnigramTrainer(
+        vocab_size=800, special_tokens=SPECIAL, unk_token="[UNK]", show_progress=False
+    )
+    tokenizer.train_from_iterator(corpus, trainer)
+    return tokenizer
+
+
+def byte_level(split: list[Any], corpus: list[str]) -> Tokenizer:
+    """As OpenAI's and Meta's are."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.decoder = decoders.ByteLevel()
-    split: list[pre_tokenizers.PreTokenizer] = {
-        "gpt2": [pre_tokenizers.ByteLevel(add_prefix_space=False)],
-        "gpt4": [
-            pre_tokenizers.Split(Regex(GPT4), "isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ],
-        "whole": [pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)],
-    }[kind]
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(split)
     trainer = trainers.BpeTrainer(
         vocab_size=1200,
-        special_tokens=special,
+        special_tokens=SPECIAL,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
