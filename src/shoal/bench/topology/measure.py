@@ -16,6 +16,7 @@ from functools import partial
 import msgspec
 
 from shoal.bench import report
+from shoal.bench.failure import BenchFailed
 from shoal.bench.knee import knee
 from shoal.bench.load import percentile
 from shoal.bench.openloop import Answered, Arrivals, open_generator
@@ -132,10 +133,10 @@ class _World:
 
     async def _cleared(self) -> None:
         """Wait until nothing of the last run is left on the queue."""
-        await asyncio.wait_for(self._empty(), CLEAR_S)
-
-    async def _empty(self) -> None:
-        while await _units(self._connection):  # noqa: ASYNC110 the broker does not tell
+        deadline = time.monotonic() + CLEAR_S
+        while left := await _units(self._connection):
+            if time.monotonic() > deadline:
+                raise BenchFailed(f"{left} units are still on the queue {CLEAR_S:g} s after a run")
             await asyncio.sleep(_POLL_S)
 
 
