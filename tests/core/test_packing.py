@@ -293,8 +293,10 @@ def test_an_item_out_of_memory_is_tried_again_without_an_idle_neighbour_and_then
     worker.load("b", 1.0, 30)
     run = worker.run("u", "a")
     full = ErrorInfo("out_of_memory", "no room")
-    evict, again = worker.tell(ev.BatchFailed("cpu", run.batch, full))
-    assert evict == ev.Evict("cpu", "b", "a batch of a was out of memory")
+    out = worker.tell(ev.BatchFailed("cpu", run.batch, full))
+    assert out == [ev.Evict("cpu", "b", "a batch of a was out of memory")]
+    assert worker.tell(ev.Ticked()) == []  # the memory is not there yet
+    (again,) = worker.tell(ev.Evicted("cpu", "b"))
     assert isinstance(again, ev.Run)
     assert again.items == run.items
     failed, reply = worker.tell(ev.BatchFailed("cpu", again.batch, full))

@@ -98,6 +98,7 @@ class Lane:
         self.resident: set[str] = set()
         self.leaving: set[str] = set()  # resident, but nothing more is pulled for it here
         self.evicting: set[str] = set()  # the runtime was told to let go of it
+        self.starved = False  # a batch was out of memory: none is sent before those are gone
         self.loading: str | None = None
         self.to_load: deque[str] = deque()
         self.batches: deque[Batch] = deque()
@@ -119,6 +120,8 @@ class Lane:
 
     def can_take(self, now: float, margin_s: float) -> bool:
         """Idle, or so close to idle that the next batch must be ready now."""
+        if self.starved:
+            return False
         if not self.batches:
             return True
         return len(self.batches) == 1 and now >= self.free_at - margin_s

@@ -186,4 +186,6 @@ class Moves:
 
     def relieve(self, lane: Lane, model: str, now: float) -> list[Instruction]:
         """One item alone was out of memory: let something idle go, if there is any."""
-        return self._room.relieve(lane, 1, now, model, f"a batch of {model} was out of memory")
+        out = self._room.relieve(lane, 1, now, model, f"a batch of {model} was out of memory")
+        lane.starved = bool(out)
+        return out

@@ -191,6 +191,7 @@ class Residency:
         lane.resident.discard(model.spec.name)
         lane.leaving.discard(model.spec.name)
         lane.evicting.discard(model.spec.name)
+        lane.starved = lane.starved and bool(lane.evicting)
         if not lane.wants(model.spec.name):
             lane.memory.release(model.spec.name)
         if model.state != "failed":
