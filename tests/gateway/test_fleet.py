@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import msgspec
+
 from shoal.gateway.fleet import PULSE_FRESH_S, Fleet
 from shoal.wire.queue import ModelPulse, WorkerPulse
 from tests.gateway.conftest import MODEL, card
@@ -45,6 +47,12 @@ def test_a_failure_counts_only_where_nobody_has_or_loads_the_model() -> None:
 
 def test_a_worker_that_has_not_tried_may_still_load_it() -> None:
     assert fleet(pulse("a", FAILED), pulse("b", None)).rate(card()).failed is None
+
+
+def test_a_batch_is_what_the_workers_say_and_until_then_what_the_card_says() -> None:
+    assert fleet(pulse("a", RESIDENT)).rate(card()).batch_s == 0.1
+    quick = msgspec.structs.replace(RESIDENT, batch_s=0.02)
+    assert fleet(pulse("a", quick), pulse("b", RESIDENT)).rate(card()).batch_s == 0.02
 
 
 def test_silent_workers_are_forgotten() -> None:

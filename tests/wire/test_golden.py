@@ -69,7 +69,7 @@ EXAMPLES: dict[str, codec.Message] = {
         lanes=["cpu"],
         models={
             "org/name": q.ModelPulse(
-                "failed", 1, 1e-6, 1e-4, 0.5, "no such folder", 0.05, 91_000_000, 0.4, True
+                "failed", 1, 1e-6, 1e-4, 0.5, "no such folder", 0.05, 91_000_000, 0.4, True, 0.1
             )
         },
         units_held=4,
@@ -87,6 +87,7 @@ EXAMPLES: dict[str, codec.Message] = {
         {"org/name": {"acme/3f9a02c1": 2.0}},
         {"org/name": {"acme": 39.5}},
     ),
+    "pulled": q.Pulled("w1", "org/name", 12, -0.25, "bulk"),
     "dead-letter": q.DeadLetter(
         b"\x91\xa4unit",
         "dead_lettered",

@@ -71,16 +71,15 @@ class Fleet:
     def _rate(self, card: Card) -> Rate:
         pulses = [pulse for _, pulse in self._pulses.values() if not pulse.draining]
         said = [pulse.models.get(card.name) for pulse in pulses]
-        batch_s = card.profile("default").max_batch_seconds
         resident = [model for model in said if model is not None and model.state == "resident"]
         if resident:
-            return _mean(resident, batch_s)
+            return _mean(resident, card)
         seed = card.profile("default").cost
         return Rate(
             seconds_per_byte=seed.token_s / BYTES_PER_TOKEN,
             seconds_per_item=seed.item_s,
             failed=_failure(said),
-            batch_s=batch_s,
+            batch_s=card.profile("default").max_batch_seconds,
         )
 
 
@@ -94,7 +93,7 @@ def _failure(said: list[ModelPulse | None]) -> str | None:
     return reasons[0] if reasons and len(reasons) == len(said) else None
 
 
-def _mean(resident: list[ModelPulse], batch_s: float) -> Rate:
+def _mean(resident: list[ModelPulse], card: Card) -> Rate:
     """The mean over lanes: each lane takes about its share."""
     lanes = sum(max(1, model.lanes) for model in resident)
     return Rate(
@@ -104,5 +103,5 @@ def _mean(resident: list[ModelPulse], batch_s: float) -> Rate:
         longest_item_s=max(
             m.longest_item_s if m.longest_item_s is not None else float("inf") for m in resident
         ),
-        batch_s=batch_s,
+        batch_s=max(m.batch_s for m in resident) or card.profile("default").max_batch_seconds,
     )

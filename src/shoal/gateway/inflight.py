@@ -117,10 +117,10 @@ class Inflight:
 
     def _open(self, job: Job) -> Call:
         settings = self._settings
-        batch_s = job.card.profile("default").max_batch_seconds
-        limits = UnitLimits(settings.unit_items, settings.unit_bytes, batch_s)
+        rate = self._fleet.rate(job.card)
+        limits = UnitLimits(settings.unit_items, settings.unit_bytes, rate.batch_s)
         limits = bounded_by_reply(limits, job.params, job.dim)
-        spans = cut(job.items, limits, self._fleet.rate(job.card))
+        spans = cut(job.items, limits, rate)
         units = {f"{job.key}.{number}": span for number, span in enumerate(spans)}
         call = Call(job, units, asyncio.get_running_loop().time() + job.timeout_s)
         call.payloads = self.uploads.of(job)

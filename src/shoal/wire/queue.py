@@ -109,6 +109,7 @@ class ModelPulse(msgspec.Struct, frozen=True, array_like=True):
         longest_item_s: predicted cost of an item of the model's maximum length; longer ones are cut.
         bytes, load_s: held by one copy, and how long loading it took; 0 until it was loaded once.
         pinned: this worker never evicts it.
+        batch_s: predicted seconds up to which it fills a batch; 0: not told.
     """
 
     state: str
@@ -121,6 +122,7 @@ class ModelPulse(msgspec.Struct, frozen=True, array_like=True):
     bytes: int = 0
     load_s: float = 0.0
     pinned: bool = False
+    batch_s: float = 0.0
 
 
 class LaneMemory(msgspec.Struct, frozen=True, array_like=True):
@@ -165,6 +167,21 @@ class GatewayPulse(Message, frozen=True, tag="gateway-pulse"):
     bulk_waiting_s: dict[str, dict[str, float]] = {}
 
 
+class Pulled(Message, frozen=True, tag="pulled"):
+    """A worker pulls, or pulled, a batch of a model, and what that leaves on the queue.
+
+    Attributes:
+        pending: units that are left; `due_in_s`: seconds until the first of them should be under
+            way, less than 0 if that is past. An older view than the hearer's own does no harm.
+    """
+
+    worker: str
+    model: str
+    pending: int
+    due_in_s: float
+    klass: TrafficClass = "work"
+
+
 class DeadLetter(Message, frozen=True, tag="dead-letter"):
     """A unit that was given up, as it is kept for whoever looks into why.
 
@@ -186,7 +203,9 @@ class DeadLetter(Message, frozen=True, tag="dead-letter"):
     request: str = ""
 
 
-QueueMessage = Unit | Reply | ReplyPart | Cancel | WorkerPulse | GatewayPulse | DeadLetter
+QueueMessage = (
+    Unit | Reply | ReplyPart | Cancel | WorkerPulse | GatewayPulse | Pulled | DeadLetter
+)
 
 _decoder = msgspec.msgpack.Decoder(QueueMessage)
 

@@ -95,6 +95,7 @@ class Report:
             model.footprint.bytes if model.footprint.measured else 0,
             model.footprint.load_s if model.footprint.measured else 0.0,
             name in self._core.pinned,
+            model.spec.budget.seconds,
         )
 
     def _memory(self, lane: Lane) -> LaneMemory:
