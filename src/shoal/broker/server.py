@@ -21,6 +21,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from shoal.broker.fulldisk import FullDisk
 from shoal.errors import BrokerError
 from shoal.settings import CommonSettings
 
@@ -42,6 +43,8 @@ _MAX_LOG_BYTES = 4 * 1024 * 1024
 _START_S = 60.0
 _STOP_S = 10.0
 _POLL_S = 0.005
+# How often the disk is looked at; a full one is for people to mend, which takes longer.
+_LOOK_S = 2.0
 # How long a broker whose parent was killed may need to leave the store.
 _LOCK_S = 5.0
 _PR_SET_PDEATHSIG = 1
@@ -78,6 +81,7 @@ class BrokerServer:
         self._token = settings.broker_token
         self._port = settings.broker_port
         self._process: asyncio.subprocess.Process | None = None
+        self._disk: FullDisk
 
     @property
     def url(self) -> str:
@@ -101,6 +105,7 @@ class BrokerServer:
         self._make_store()
         name = f"shoal-{secrets.token_hex(6)}"
         log_start = await self._spawn(name)
+        self._disk = FullDisk(self.log_path, log_start, _MIN_FREE_BYTES)
         try:
             await asyncio.wait_for(self._ready(name, log_start), _START_S)
         except TimeoutError:
@@ -115,10 +120,28 @@ class BrokerServer:
         _log.info("broker_started", extra={"fields": fields})
 
     async def wait(self) -> int:
-        """Wait until it exits; its exit status (negative: the signal that ended it)."""
+        """Wait until it exits; its exit status (negative: the signal that ended it).
+
+        It is also ended here when its disk was full and has room again: start it anew.
+        """
         if self._process is None:
             raise BrokerError("the broker was not started")
-        return await self._process.wait()
+        while True:
+            try:
+                return await asyncio.wait_for(self._process.wait(), _LOOK_S)
+            except TimeoutError:
+                await self._look_at_disk()
+
+    async def _look_at_disk(self) -> None:
+        """End a server that gave its streams up for want of space, once there is some."""
+        disk = self._disk
+        was_full = disk.was_full
+        due = await asyncio.to_thread(disk.restart_due)
+        if due:
+            _log.warning("broker_has_room_again", extra={"fields": {"store": str(self._store)}})
+            await self.stop()
+        elif disk.was_full and not was_full:
+            _log.error("broker_disk_full", extra={"fields": {"store": str(self._store)}})
 
     async def stop(self) -> None:
         """End it, after it has written what it holds; safe to call when it is not running."""
