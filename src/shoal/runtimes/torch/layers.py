@@ -42,12 +42,15 @@ class Layers:
 
     def linear(self, *names: str, activation: Activation | None = None) -> Linear:
         """``name.weight`` and ``name.bias``; several names make one product, in this order."""
-        weight = torch.cat([self._factor(f"{name}.weight") for name in names])
-        bias = torch.cat([self._factor(f"{name}.bias") for name in names])
+        weight = self._factor([f"{name}.weight" for name in names])
+        bias = self._factor([f"{name}.bias" for name in names])
         return linear(weight, bias, activation)
 
-    def _factor(self, name: str) -> Tensor:
-        return self._counted(self._weights.read(name, self._dtype, self._device))
+    def _factor(self, names: list[str]) -> Tensor:
+        parts = [
+            self._counted(self._weights.read(name, self._dtype, self._device)) for name in names
+        ]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def _counted(self, tensor: Tensor) -> Tensor:
         self.bytes += tensor.nbytes
