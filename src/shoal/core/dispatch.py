@@ -90,21 +90,31 @@ class Dispatch:
     def _choose(
         self, lane: Lane, models: list[ModelState], now: float
     ) -> tuple[ModelState, list[Item]] | None:
-        """A batch of the model that is due first; suspects once their time came."""
-        ready = _ready(lane, models)
+        """A batch of the model that is due first; suspects once their time came.
+
+        While the lane is still busy, a batch whose other items are just coming waits for them.
+        """
+        ready = _ready(models)
         suspects = [
             model
             for model in models
             if model.shelf.suspects
+            and not self._loading(lane, model.spec.kind)
             and (not ready or lane.runtimes[model.spec.kind].may_take_suspects(now))
         ]
         if suspects:
             model = min(suspects, key=lambda model: model.served_at)
             return model, model.shelf.take_suspect(model.budget, model.cost)
-        if ready:
-            model = min(ready, key=lambda model: (model.shelf.due, model.served_at))
-            return model, model.shelf.take(self._part(lane, model), model.cost)
-        return None
+        if not ready:
+            return None
+        model = min(ready, key=lambda model: (model.shelf.due, model.served_at))
+        if lane.batches and model.gathering("work" if model.shelf.interactive else "bulk"):
+            return None
+        return model, model.shelf.take(self._part(lane, model), model.cost)
+
+    def _loading(self, lane: Lane, kind: str) -> bool:
+        """Whether the runtime loads: were it to die now, nobody could say of what."""
+        return lane.loading is not None and self._models[lane.loading].spec.kind == kind
 
     def _part(self, lane: Lane, model: ModelState) -> Budget:
         """The budget of the next batch: a fair part, where several idle lanes could share the work."""
@@ -220,17 +230,12 @@ def _by_unit(items: list[Item]) -> dict[str, list[Item]]:
     return units
 
 
-def _ready(lane: Lane, models: list[ModelState]) -> list[ModelState]:
-    """Models that may form a batch now, interactive ones if there are any.
+def _ready(models: list[ModelState]) -> list[ModelState]:
+    """Models that may form a batch: those with interactive items, if there are any.
 
-    While the lane is still busy, a batch whose other items are just coming waits for them. Bulk
-    waits also for interactive items that are being prepared: they take a millisecond.
+    Bulk waits also for interactive items that are being prepared: they take a millisecond.
     """
     work = [model for model in models if model.shelf.interactive]
-    if work:
-        return [model for model in work if not (lane.batches and model.gathering("work"))]
-    if any(model.coming["work"] for model in models):
-        return []
-    return [
-        model for model in models if model.shelf and not (lane.batches and model.gathering("bulk"))
-    ]
+    if work or any(model.coming["work"] for model in models):
+        return work
+    return [model for model in models if model.shelf]

@@ -14,6 +14,7 @@ from shoal.core.delivery import Units
 from shoal.core.events import UnitHead
 from shoal.core.lanes import Lane
 from shoal.core.models import ModelState
+from shoal.core.turns import TINY_S
 
 #: A unit that was delivered this often stays where it is: with four of five workers busy, seven
 #: tries leave one of five units waiting, and each costs it about a millisecond.
@@ -82,7 +83,7 @@ class Returning:
         heads: list[UnitHead] = []
         for unit in reversed(self._units.of_model(name)):
             held = self._units.get(unit)
-            if batches <= ENOUGH or len(heads) >= MOST_RETURNED:
+            if batches <= ENOUGH + TINY_S or len(heads) >= MOST_RETURNED:
                 break
             if held is not None and not held.started and self._may_go(held.head):
                 batches -= held.waiting_s * part

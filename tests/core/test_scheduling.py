@@ -1,0 +1,316 @@
+"""What is pulled, for which model, what is given back, and who gets which lane: exact instructions."""
+
+from shoal.core import events as ev
+from shoal.core.batcher import BULK_SHARE, Budget
+from shoal.core.models import ModelSpec
+from shoal.core.returning import MAX_DELIVERED, MOST_RETURNED
+from shoal.core.worker import WorkerConfig, WorkerCore
+from shoal.values import Features, TrafficClass
+
+#: One token, one millisecond; a batch may have 100 tokens.
+BUDGET = Budget(seconds=0.1, tokens=8192, items=64)
+MODELS = ["a", "b", "c"]
+
+
+def spec(name: str) -> ModelSpec:
+    return ModelSpec(name, "fake", 40, BUDGET, (0.0, 1e-3, 0.0, 0.0))
+
+
+class Desk:
+    """A worker on which all models are resident, and what it said."""
+
+    def __init__(self, lanes: int = 1, peers: bool = False) -> None:
+        names = [f"lane{number}" for number in range(lanes)]
+        config = WorkerConfig(names, [spec(name) for name in MODELS], pinned=MODELS)
+        self.core = WorkerCore(config)
+        self.now = 0.0
+        self.said: list[ev.Instruction] = []
+        self.do(ev.Ticked())
+        for lane in names:
+            self.do(ev.RuntimeStarted(lane, "fake"))
+            for model in MODELS:
+                self.do(ev.Loaded(lane, model, 1, 0.1))
+        if peers:
+            self.do(ev.PeerSeen("peer", {m: ev.PeerModel("resident", 1) for m in MODELS}))
+
+    def do(self, event: ev.Event) -> list[ev.Instruction]:
+        out = self.core.handle(event, self.now)
+        self.said += out
+        return out
+
+    def at(self, now: float) -> list[ev.Instruction]:
+        """Let time pass, as the shell does."""
+        out: list[ev.Instruction] = []
+        while (wake := self.core.next_wake(self.now)) is not None and wake < now:
+            self.now = max(self.now, wake)
+            out += self.do(ev.Ticked())
+        self.now = now
+        return out + self.do(ev.Ticked())
+
+    def pull_of(self, model: str, klass: TrafficClass = "work") -> int:
+        """The pull that was opened last for this model."""
+        pulls = [i for i in self.said if isinstance(i, ev.Pull)]
+        return [p.pull for p in pulls if (p.model, p.klass) == (model, klass)][-1]
+
+    def arrive(
+        self,
+        unit: str,
+        model: str = "a",
+        tokens: int = 10,
+        *,
+        pending: int = 0,
+        published: float | None = None,
+        klass: TrafficClass = "work",
+        deadline: float = 600.0,
+        delivered: int = 1,
+    ) -> list[ev.Instruction]:
+        """A unit comes over the model's latest pull."""
+        head = ev.UnitHead(
+            unit,
+            unit,
+            model,
+            Features(tokens, 1, tokens**2),
+            deadline,
+            klass,
+            published=self.now if published is None else published,
+            delivered=delivered,
+        )
+        return self.do(ev.Arrived(head, self.pull_of(model, klass), pending))
+
+    def prepare(self, unit: str, *lengths: int) -> list[ev.Run]:
+        return runs(self.do(ev.Prepared([(unit, list(lengths))])))
+
+    def busy(self, tokens: int = 50) -> None:
+        """One batch of model `a` runs on each lane, from now on."""
+        for number, _ in enumerate(self.core.lanes):
+            self.arrive(f"busy{number}{self.now}", "a", tokens)
+            assert self.prepare(f"busy{number}{self.now}", tokens)
+            self.do(ev.PullEnded(self.pull_of("a")))
+
+
+def runs(out: list[ev.Instruction]) -> list[ev.Run]:
+    return [i for i in out if isinstance(i, ev.Run)]
+
+
+def pulls(out: list[ev.Instruction]) -> list[tuple[str, int, bool, str]]:
+    return [(i.model, i.count, i.standing, i.klass) for i in out if isinstance(i, ev.Pull)]
+
+
+# --- which model next -----------------------------------------------------------------------------
+
+
+def test_the_model_whose_head_is_oldest_is_pulled_next_and_no_other() -> None:
+    desk = Desk(peers=True)
+    desk.busy()
+    desk.now = 0.01
+    desk.arrive("c1", "c", pending=3, published=-0.2)  # both go back: the lane is busy
+    desk.arrive("b1", "b", pending=400, published=-0.1)
+    assert pulls(desk.at(0.047)) == [("c", 4, False, "work")]
+
+
+def test_a_deadline_that_is_near_counts_before_age() -> None:
+    desk = Desk(peers=True)
+    desk.busy()
+    desk.now = 0.01
+    desk.arrive("c1", "c", pending=3, published=-0.2)
+    desk.arrive("b1", "b", pending=400, published=0.0, deadline=0.3)
+    (pull,) = pulls(desk.at(0.047))
+    assert pull[0] == "b"
+
+
+def test_what_is_only_guessed_counts_as_younger() -> None:
+    desk = Desk()
+    desk.busy()
+    desk.now = 0.01
+    desk.arrive("b1", "b", 1, pending=7, published=0.0)  # kept: nobody else could take it
+    # Of `a` nothing was told since 0.0, but of `b` it is known that seven wait.
+    assert [pull[0] for pull in pulls(desk.at(0.047))] == ["b"]
+
+
+def test_of_what_is_on_the_shelf_the_oldest_goes_first_whatever_is_more() -> None:
+    desk = Desk()
+    desk.busy()
+    desk.now = 0.01
+    desk.arrive("c1", "c", 5, published=0.001)
+    desk.arrive("b1", "b", 5, published=0.002)
+    desk.prepare("b1", *[5] * 10)
+    desk.prepare("c1", 5)
+    desk.at(0.047)
+    desk.do(ev.PullEnded(desk.pull_of("c"), found_all=True))
+    (run,) = runs(desk.at(0.049))
+    assert run.model == "c"
+
+
+def test_a_batch_that_is_due_first_is_not_overtaken_while_its_items_are_coming() -> None:
+    desk = Desk()
+    desk.busy()
+    desk.now = 0.01
+    desk.arrive("c1", "c", 5, published=0.001)
+    desk.arrive("b1", "b", 5, published=0.002)
+    desk.prepare("b1", 5)
+    desk.prepare("c1", 5)
+    assert pulls(desk.at(0.047)) == [("c", 18, False, "work")]
+    assert runs(desk.at(0.0495)) == []
+    (run,) = runs(desk.do(ev.Finished("lane0", 1, 0.05)))
+    assert run.model == "c"
+
+
+# --- standing pulls -------------------------------------------------------------------------------
+
+
+def test_each_model_has_one_standing_pull_and_a_busy_lane_leaves_them_open() -> None:
+    desk = Desk(peers=True)
+    desk.busy()
+    assert len(desk.core._pulls.sources) == 2
+    assert not any(isinstance(i, ev.Withdraw) for i in desk.said)
+
+
+def test_a_unit_that_was_given_back_is_not_asked_for_before_a_lane_is_about_to_be_free() -> None:
+    desk = Desk(peers=True)
+    desk.busy()
+    desk.now = 0.01
+    assert desk.arrive("b1", "b") == [ev.Return("b1", 0.0)]
+    assert pulls(desk.at(0.045)) == []
+    assert pulls(desk.at(0.047)) == [("b", 1, False, "work")]
+
+
+# --- bulk -----------------------------------------------------------------------------------------
+
+
+def bulk(desk: Desk, *models: str) -> list[ev.Instruction]:
+    return desk.do(ev.DemandSeen("g", {}, dict.fromkeys(models, 5.0)))
+
+
+def test_bulk_is_asked_for_only_where_a_gateway_says_that_there_is_some() -> None:
+    desk = Desk()
+    assert pulls(desk.at(5.0)) == []
+    assert pulls(bulk(desk, "b")) == [("b", 1, True, "bulk")]
+    out = desk.arrive("k1", "b", 10, pending=100, klass="bulk")
+    assert pulls(out) == [("b", 4, False, "bulk")]  # half a batch of ten units, less the one here
+
+
+def test_bulk_waits_while_interactive_work_is_known_to_wait() -> None:
+    desk = Desk(peers=True)
+    bulk(desk, "b")
+    desk.busy()
+    desk.now = 0.01
+    desk.arrive("c1", "c", pending=400)
+    desk.arrive("k1", "b", pending=400, klass="bulk")
+    assert pulls(desk.at(0.047)) == [("c", 10, False, "work")]
+
+
+def test_an_interactive_unit_waits_for_one_short_batch_of_bulk_at_most() -> None:
+    desk = Desk()
+    bulk(desk, "b")
+    desk.arrive("k1", "b", 10, pending=0, klass="bulk")
+    (first,) = desk.prepare("k1", *[10] * 40)
+    assert first.predicted_s <= BUDGET.seconds * BULK_SHARE
+    desk.now = 0.01
+    desk.arrive("hi", "c", 5)
+    assert desk.prepare("hi", 5) == []
+    desk.now = first.predicted_s
+    (run,) = runs(desk.do(ev.Finished("lane0", first.batch, first.predicted_s)))
+    assert run.items[0].unit == "hi"
+
+
+# --- too much -------------------------------------------------------------------------------------
+
+
+def full_shelf(desk: Desk, units: int, tokens: int, delivered: int = 1) -> list[ev.Return]:
+    """Units that were thought to be tiny and are not."""
+    desk.busy(90)
+    desk.at(0.087)
+    for number in range(units):
+        desk.arrive(f"u{number}", "a", 1, pending=units - number - 1, delivered=delivered)
+    lengths = [(f"u{number}", [tokens]) for number in range(units)]
+    return [i for i in desk.do(ev.Prepared(lengths)) if isinstance(i, ev.Return)]
+
+
+def test_what_turns_out_to_be_far_too_much_goes_to_others_the_latest_first() -> None:
+    desk = Desk(peers=True)
+    returned = full_shelf(desk, 20, 50)
+    assert [r.unit for r in returned] == [f"u{n}" for n in range(19, 1, -1)]
+    assert {r.delay_s for r in returned} == {0.0}
+    assert desk.core.models["a"].waiting_s <= BUDGET.seconds + 0.05
+    assert desk.core.models["a"].work.pending == 18
+    assert pulls(desk.said[-2:]) == []  # and is not asked for at once
+
+
+def test_what_is_too_much_stays_where_nobody_else_could_take_it_or_it_was_handed_round() -> None:
+    assert full_shelf(Desk(), 20, 50) == []
+    assert full_shelf(Desk(peers=True), 20, 50, delivered=MAX_DELIVERED) == []
+
+
+def test_no_event_gives_back_more_than_a_bounded_number() -> None:
+    assert len(full_shelf(Desk(peers=True), 3 * MOST_RETURNED, 50)) == MOST_RETURNED
+
+
+def test_a_batch_that_took_far_longer_than_predicted_lets_what_waits_behind_it_go() -> None:
+    desk = Desk(peers=True)
+    desk.busy(90)
+    desk.at(0.087)
+    for number in range(9):
+        desk.arrive(f"u{number}", "a", 10, pending=8 - number)
+        desk.prepare(f"u{number}", 10)
+    # 0.09 s of work wait: enough for one batch, until a batch takes ten times what was thought
+    desk.do(ev.PullEnded(desk.pull_of("a"), found_all=True))
+    batch = next(iter(desk.core.lanes.values())).batches[0].id
+    desk.now = 0.9
+    out = desk.do(ev.Finished("lane0", batch, 0.9))
+    assert len([i for i in out if isinstance(i, ev.Return)]) > 0
+
+
+# --- several lanes --------------------------------------------------------------------------------
+
+
+def test_idle_lanes_split_what_comes_together() -> None:
+    desk = Desk(lanes=4)
+    desk.arrive("u", "a", 80)
+    started = desk.prepare("u", *[5] * 16)
+    assert sorted((run.lane, len(run.items)) for run in started) == [
+        (f"lane{number}", 4) for number in range(4)
+    ]
+
+
+def test_four_lanes_do_equal_work_of_one_model() -> None:
+    desk = Desk(lanes=4)
+    done_s = dict.fromkeys(desk.core.lanes, 0.0)
+    running: list[tuple[float, ev.Run]] = []
+    waiting = 300
+    desk.arrive("u0", "a", 20, pending=waiting)
+    desk.prepare("u0", 20)
+    heard = 0
+    while True:
+        while heard < len(desk.said):
+            do = desk.said[heard]
+            heard += 1
+            if isinstance(do, ev.Run):
+                running.append((desk.now + do.predicted_s, do))
+            if isinstance(do, ev.Pull) and do.model == "a" and not do.standing:
+                for _ in range(min(do.count, waiting)):
+                    head = ev.UnitHead(f"u{waiting}", f"u{waiting}", "a", Features(20), 600.0)
+                    waiting -= 1
+                    desk.do(ev.Arrived(head, do.pull, waiting))
+                    desk.do(ev.Prepared([(head.id, [20])]))
+                desk.do(ev.PullEnded(do.pull, found_all=not waiting))
+        if not running:
+            break
+        running.sort(key=lambda one: one[0])
+        wake = desk.core.next_wake(desk.now)
+        if wake is not None and wake < running[0][0]:
+            desk.now = max(desk.now, wake)
+            desk.do(ev.Ticked())
+            continue
+        desk.now, run = running.pop(0)
+        done_s[run.lane] += run.predicted_s
+        desk.do(ev.Finished(run.lane, run.batch, run.predicted_s))
+    assert sum(done_s.values()) > 5.0
+    assert max(done_s.values()) - min(done_s.values()) <= BUDGET.seconds + 1e-6
+
+
+def test_credit_is_one_batch_for_each_lane_that_is_about_to_be_free() -> None:
+    desk = Desk(lanes=3)
+    desk.core.models["b"].unit_seen(0.01)
+    out = desk.arrive("b1", "b", 10, pending=500)
+    (pull,) = [p for p in pulls(out) if not p[2]]
+    assert pull[1] == 29  # three batches of ten units, less the one that is here
