@@ -153,6 +153,8 @@ class Moves:
     def loaded(self, event: Loaded, now: float) -> list[Instruction]:
         """A model is resident; if it is larger than was thought, others go, or it does."""
         lane, model = self._lanes[event.lane], self._models[event.model]
+        if lane.loading != event.model:
+            return []  # said by a process that died since: it is loaded again
         self._residency.loaded(lane, model, event, now)
         self._short.discard((lane.id, event.model))
         over = -lane.memory.free

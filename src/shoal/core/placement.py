@@ -195,7 +195,9 @@ class Placement:
     def _backlog_s(self, lane: Lane) -> float:
         """Seconds of work that all gateways have for this lane, shared with other copies."""
         seconds = self._room.demand.seconds
-        return sum(seconds(name) / max(1, self._room.copies(name)) for name in lane.resident)
+        return sum(
+            seconds(name) / max(1, self._room.copies(name)) for name in sorted(lane.resident)
+        )
 
     def need(self, model: ModelState, lane: Lane) -> int:
         """Bytes that must come free before it can be loaded there."""

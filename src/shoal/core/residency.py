@@ -124,9 +124,11 @@ class Residency:
 
     def _lost(self, lane: Lane, kind: str) -> None:
         """The process is gone: what it was letting go is free, what it held is loaded again."""
-        for name in [name for name in lane.evicting if self._models[name].spec.kind == kind]:
+        for name in [
+            name for name in sorted(lane.evicting) if self._models[name].spec.kind == kind
+        ]:
             self.evicted(lane, self._models[name])
-        lost = [name for name in lane.resident if self._models[name].spec.kind == kind]
+        lost = [name for name in sorted(lane.resident) if self._models[name].spec.kind == kind]
         if lane.loading is not None and self._models[lane.loading].spec.kind == kind:
             lost.append(lane.loading)
             lane.loading = None
@@ -147,8 +149,7 @@ class Residency:
 
     def loaded(self, lane: Lane, model: ModelState, event: Loaded, now: float) -> None:
         """It is resident: what was measured counts from now on."""
-        if lane.loading == model.spec.name:
-            lane.loading = None
+        lane.loading = None
         lane.resident.add(model.spec.name)
         lane.memory.loaded(model.spec.name, event.bytes, now)
         model.footprint.loaded(event.bytes, event.seconds)
