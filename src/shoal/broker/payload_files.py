@@ -6,13 +6,22 @@ import asyncio
 import contextlib
 import os
 import secrets
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import BinaryIO
+from threading import Barrier
+from typing import Any, BinaryIO, TypeVar
 
 from shoal.wire.codec import Buffer
 
+T = TypeVar("T")
+
 #: What is still being written; a crash leaves it behind, and the sweep finds it like the others.
 PARTIAL = ".part"
+
+
+#: Calls at a time: as many as a gateway uploads.
+THREADS = 8
 
 
 class FilePayloads:
@@ -22,9 +31,16 @@ class FilePayloads:
         """Blocking. Raises `OSError` if the folder is not there and cannot be made."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder = folder
+        self._threads = ThreadPoolExecutor(THREADS, "payloads")
+        # All start here: starting one later would let the event loop wait until it runs.
+        all_run = Barrier(THREADS)
+        wait([self._threads.submit(all_run.wait) for _ in range(THREADS)])
 
     async def put(self, key: str, data: Buffer) -> None:
-        await asyncio.to_thread(self._write, key, data)
+        await self._run(self._write, key, data)
+
+    async def _run(self, call: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call, *arguments)
 
     def _write(self, key: str, data: Buffer) -> None:
         partial = self._folder / f"{key}.{secrets.token_hex(4)}{PARTIAL}"
@@ -37,13 +53,13 @@ class FilePayloads:
             raise
 
     async def get(self, key: str) -> Buffer:
-        return await asyncio.to_thread((self._folder / key).read_bytes)
+        return await self._run((self._folder / key).read_bytes)
 
     async def delete(self, key: str) -> None:
-        await asyncio.to_thread((self._folder / key).unlink)
+        await self._run((self._folder / key).unlink)
 
     async def older_than(self, moment_s: float) -> list[str]:
-        return await asyncio.to_thread(self._older_than, moment_s)
+        return await self._run(self._older_than, moment_s)
 
     def _older_than(self, moment_s: float) -> list[str]:
         keys = []
