@@ -173,10 +173,15 @@ def chaos(
 def media(
     images: Annotated[int, typer.Option(help="Images of 3 MB in flight together")] = 100,
     texts: Annotated[int, typer.Option(help="Texts of 5.4 MB beside them")] = 8,
+    own_core: Annotated[
+        bool, typer.Option(help="Gateways run before all else (root), where the machine is busy")
+    ] = False,
     json: Json = None,
 ) -> None:
     """Does a gateway stay quick and small while large items pass?"""
-    result = media_bench.measure(media_bench.Plan(images=images, texts=texts), _tell)
+    result = media_bench.measure(
+        media_bench.Plan(images=images, texts=texts, own_core=own_core), _tell
+    )
     print(f"{result.machine}\n\n{media_bench.table(result)}")
     if json is not None:
         report.write_json(json, result)

@@ -22,7 +22,7 @@ from shoal.bench import report
 from shoal.bench.load import Load, Outcome, generator, request
 from shoal.bench.piped import Helper
 from shoal.bench.probe import Probe, Probed, prober
-from shoal.bench.processes import ROLES, memory_bytes, scheduled_s
+from shoal.bench.processes import ROLES, memory_bytes, run_first, scheduled_s
 from shoal.bench.serving import Serving
 from shoal.bench.texts import text
 from shoal.runtimes.fake.hashing import pack_media, seed_of, vectors_of
@@ -52,13 +52,18 @@ MSGPACK = "application/msgpack"
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """How much is in flight together, and how long an idle deployment is asked for comparison."""
+    """How much is in flight together, and how long an idle deployment is asked for comparison.
+
+    Attributes:
+        own_core: gateways and the probe run before all else, for machines that are busy otherwise.
+    """
 
     images: int = 100
     image_bytes: int = 3_000_000
     texts: int = 8
     text_bytes: int = 5_400_000
     idle_s: float = 5.0
+    own_core: bool = False
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -106,6 +111,8 @@ def measure(plan: Plan, tell: Callable[[str], None]) -> Result:
         with Serving(arguments) as serving, generator() as load, prober() as probe:
             # It stands for clients on other machines: what is measured goes before it.
             os.setpriority(os.PRIO_PROCESS, load.pid, CLIENT_NICE)
+            if plan.own_core:
+                run_first([*serving.roles()["gateway"], probe.pid])
             return _measured(plan, serving, load, probe, store, tell)
 
 

@@ -76,6 +76,13 @@ def scheduled_s(pids: Iterable[int]) -> tuple[float, float]:
     return ran_ns / 1e9, waited_ns / 1e9
 
 
+def run_first(pids: Iterable[int]) -> None:
+    """Let these processes run before all others, as if they had cores of their own; needs root."""
+    for pid in pids:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            os.sched_setscheduler(int(task.name), os.SCHED_RR, os.sched_param(1))
+
+
 def memory_bytes(pids: Iterable[int], field: str) -> int:
     """``VmRSS``, what these processes hold now, or ``VmHWM``, the most they ever held."""
     total = 0
