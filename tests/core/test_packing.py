@@ -372,9 +372,9 @@ def test_a_process_that_keeps_what_it_let_go_is_started_anew_and_its_models_with
     worker.tell(ev.Arrived(late, 1, 0))
     assert worker.tell(ev.Prepared([("late", [10])])) == []
     assert worker.tell(ev.RuntimeStopped("cpu", "fake"), 31.0) == [ev.Load("cpu", "m")]
-    (run,) = worker.loaded("m")
-    assert isinstance(run, ev.Run)
-    assert run.items == [ev.Item("late", 0, 10)]
+    (again,) = worker.loaded("m")
+    assert isinstance(again, ev.Run)
+    assert again.items == [ev.Item("late", 0, 10)]
 
 
 def test_a_process_is_not_started_anew_for_one_high_reading_nor_again_and_again() -> None:
@@ -410,3 +410,43 @@ def test_what_a_device_holds_is_not_expected_in_the_process() -> None:
     worker.loaded("m", mb=500_000)
     for at in range(10):
         assert not any(isinstance(i, ev.StopRuntime) for i in stats(worker, 2000 * MB, 1.0 + at))
+
+
+# --- several lanes --------------------------------------------------------------------------------
+
+
+def two_lanes() -> WorkerCore:
+    """Lane `a` holds 40 MB, `b` nothing."""
+    specs = [spec("m", 40), spec("n", 30), spec("o", 70)]
+    lanes = {"a": 100 * MB, "b": 100 * MB}
+    core = WorkerCore(WorkerConfig(lanes=["a", "b"], models=specs, lane_bytes=lanes))
+    assert load_of(core, "m", 0.0).lane == "a"
+    core.handle(ev.Loaded("a", "m", 40 * MB, LOAD_S), 0.1)
+    core.handle(ev.DemandSeen("g", {}), 0.2)
+    return core
+
+
+def load_of(core: WorkerCore, model: str, at: float, seconds: float = 0.1) -> ev.Load:
+    """Ask for a model; the load that follows once its claim is granted and the runtime is up."""
+    out = core.handle(ev.DemandSeen("g", {model: seconds}), at)
+    while not any(isinstance(i, ev.Load) for i in out):
+        (do,) = [i for i in out if isinstance(i, ev.Claim | ev.StartRuntime)]
+        if isinstance(do, ev.Claim):
+            out = core.handle(ev.Claimed(do.model), at)
+        else:
+            out = core.handle(ev.RuntimeStarted(do.lane, do.kind), at)
+    return next(i for i in out if isinstance(i, ev.Load))
+
+
+def test_the_lane_with_most_room_is_taken() -> None:
+    assert load_of(two_lanes(), "n", 1.0).lane == "b"
+
+
+def test_no_lane_evicts_for_what_another_has_room_for() -> None:
+    assert load_of(two_lanes(), "o", 100.0).lane == "b"
+
+
+def test_a_hot_model_is_loaded_on_the_next_lane_too() -> None:
+    core = two_lanes()
+    core.handle(ev.DemandSeen("g", {"m": 9.0}), 10.0)
+    assert load_of(core, "m", 10.1 + HOT_FOR_S, 9.0).lane == "b"

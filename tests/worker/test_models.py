@@ -1,28 +1,37 @@
+"""Cards as the core sees them: how large a model is thought to be before it was loaded."""
+
+from pathlib import Path
+
+import msgspec
 import pytest
 
-from shoal.catalog.card import Card, CostSeed, EncodeTask, Input, Profile, Source, Tasks
-from shoal.core.cost import TERMS, Work
-from shoal.core.models import ModelState
-from shoal.values import Features
-from shoal.worker.models import spec_of
-
-PROFILE = Profile(cost=CostSeed(base_s=1.0, token_s=0.1, square_s=0.01, item_s=0.5, pixel_s=1e-3))
+from shoal.catalog.card import Card, EncodeTask, Memory, Source, Tasks
+from shoal.settings import WorkerSettings
+from shoal.worker.models import LOAD_BASE_S, LOAD_BYTES_S, spec_of, weights_on_disk
 
 
-@pytest.mark.parametrize(
-    ("inputs", "work", "batch_s"),
-    [
-        (["text"], "text", 1.0 + 0.1 * 10 + 0.01 * 100 + 0.5 * 2),
-        (["text", "image"], "image", 1.0 + 0.1 * 10 + 0.5 * 2 + 1e-3 * 500),
-        (["audio"], "audio", 1.0 + 0.1 * 10 + 0.5 * 2),
-    ],
-)
-def test_the_inputs_decide_what_a_batch_is_priced_by(
-    inputs: list[Input], work: Work, batch_s: float
-) -> None:
-    tasks = Tasks(encode=EncodeTask(dim=8))
-    card = Card("m", Source(dir="."), "fake", tasks, max_tokens=64, inputs=inputs)
-    spec = spec_of(card, PROFILE)
-    assert spec.work == work and len(spec.cost_seed) == 1 + len(TERMS[work])
-    features = Features(10, 2, 100, pixels=500)
-    assert ModelState(spec).cost.batch_s(features) == pytest.approx(batch_s)
+@pytest.fixture
+def card(tmp_path: Path) -> Card:
+    """A card of the folder `tmp_path`, with weights in two files of 1000 bytes each."""
+    for name in ("a.safetensors", "b.bin", "readme.md"):
+        (tmp_path / name).write_bytes(bytes(1000))
+    tasks = Tasks(encode=EncodeTask(8))
+    return Card("m", Source(dir=str(tmp_path)), "fake", tasks, 512, min_replicas=2)
+
+
+def test_weights_on_disk_are_the_estimate(card: Card) -> None:
+    assert weights_on_disk(card, WorkerSettings()) == 2000
+    spec = spec_of(card, card.profile("cpu"), 2000)
+    assert (spec.bytes_estimate, spec.min_replicas) == (2000, 2)
+    assert spec.load_s_estimate == LOAD_BASE_S + 2000 / LOAD_BYTES_S
+
+
+def test_what_the_card_says_goes_before_its_files(card: Card) -> None:
+    card = msgspec.structs.replace(card, memory=Memory(weights_mb=1.5))
+    assert weights_on_disk(card, WorkerSettings()) == 0
+    assert spec_of(card, card.profile("cpu"), 2000).bytes_estimate == 1_500_000
+
+
+def test_of_a_model_that_was_never_fetched_nothing_is_known(card: Card, tmp_path: Path) -> None:
+    card = msgspec.structs.replace(card, source=Source(dir=str(tmp_path / "gone")))
+    assert weights_on_disk(card, WorkerSettings()) == 0

@@ -166,7 +166,7 @@ class Placement:
             for lane in lanes
             if self._suits(want, lane)
             for need in [self.need(want.model, lane)]
-            if not self._yields(want, lane, need, now)
+            if not self._waits(want, lane, need, now)
             and (need <= 0 or self.victims(want, lane, now, set()) is not None)
         ]
         return self._lanes[min(options)[-1]] if options else None
@@ -179,14 +179,13 @@ class Placement:
             return not (self._room.pool and any(o.wants(name) for o in self._lanes.values()))
         return want.why == "demand" or self._backlog_s(lane) < want.lane_s / 2
 
-    def _yields(self, want: Want, lane: Lane, need: int, now: float) -> bool:
-        """Whether emptier workers are given the time to claim it before this one does."""
-        if not self._room.pool:
-            return False
-        budget = lane.memory.budget
-        wait_s = YIELD_S * (lane.memory.used / budget if budget else 0.0)
-        wait_s += YIELD_S if need > 0 else 0.0
-        wait_s += HOT_FOR_S if want.why == "hot" else 0.0
+    def _waits(self, want: Want, lane: Lane, need: int, now: float) -> bool:
+        """Whether it is early: for a hot model, or since emptier workers are to claim it first."""
+        wait_s = HOT_FOR_S if want.why == "hot" else 0.0
+        if self._room.pool:
+            budget = lane.memory.budget
+            wait_s += YIELD_S * (lane.memory.used / budget if budget else 0.0)
+            wait_s += YIELD_S if need > 0 else 0.0
         if now < want.since + wait_s:
             self._look(want.since + wait_s)
             return True
