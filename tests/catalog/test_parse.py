@@ -84,7 +84,11 @@ def test_profiles_carry_options_for_the_runtime() -> None:
         ),
         ("encode: {dim: 32}", "encode: {dim: 1}\n  score: {}", "f.yaml:6: unknown key 'score'"),
         ("max_tokens: 64", "max_tokens: 0", "f.yaml:6: max_tokens: must be at least 1"),
-        ("max_tokens: 64", "max_tokens: 64\nmin_replicas: -1", "min_replicas: must be at least 0"),
+        (
+            "max_tokens: 64",
+            "max_tokens: 64\nmin_replicas: -1",
+            "f.yaml:7: min_replicas: must be at least 0",
+        ),
         ("max_tokens: 64", "", "f.yaml:1: the card lacks max_tokens"),
         (
             "family: bert",
