@@ -30,6 +30,7 @@ from shoal.core.lanes import Lane
 from shoal.core.models import ModelState
 from shoal.core.plan import MAX_FETCHING, Plan
 from shoal.core.sources import Sources
+from shoal.values import TrafficClass
 
 #: Most units of one pull: bounds what a wrong prediction can pull in.
 MAX_PULL = 512
@@ -166,10 +167,15 @@ class Pulls:
             source
             for waiting in self.sources.unwatched.values()
             for source in waiting.values()
-            if not source.pending and self._models[source.model].fetching < MAX_FETCHING
+            if not source.pending and self._has_room(self._models[source.model], source.klass)
         ]
         return [
             self.sources.ask(source, 1, standing=True)
             for source in sources
             if any(lane.serves(source.model) for lane in lanes)
         ]
+
+    @staticmethod
+    def _has_room(model: ModelState, klass: TrafficClass) -> bool:
+        """Whether less than a batch of it is here: one that is only being prepared is one, too."""
+        return model.fetching < MAX_FETCHING and model.waiting[klass] < model.spec.budget.seconds
