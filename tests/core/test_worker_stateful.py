@@ -37,7 +37,7 @@ class WorkerMachine(RuleBasedStateMachine):
         lengths=LENGTHS,
         large=st.sampled_from([False, False, True]),
         budget_s=st.sampled_from([60.0, 60.0, 60.0, 0.02]),
-        klass=st.sampled_from(["work"]),
+        klass=st.sampled_from(["work", "work", "bulk"]),
         count=st.sampled_from([1, 1, 1, 10]),
     )
     def publish(
