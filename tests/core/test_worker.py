@@ -6,7 +6,9 @@ from shoal.core import events as ev
 from shoal.core.batcher import Budget
 from shoal.core.delivery import MAX_REPLY_AGE_S, RESEND_S, UNHEARD_LIMIT_S
 from shoal.core.models import ModelSpec
+from shoal.core.pulling import TOLD_MOST
 from shoal.core.returning import MAX_DELIVERED
+from shoal.core.urgency import PATIENCE_S
 from shoal.core.worker import WorkerConfig, WorkerCore
 from shoal.errors import ErrorInfo
 from shoal.values import Features
@@ -420,7 +422,7 @@ def test_a_unit_that_comes_unasked_while_all_is_busy_goes_to_another_worker() ->
     assert out == [ev.Return("x", 0.0)]
     assert core.handle(ev.Ticked(), 1.04) == []  # and is not asked for meanwhile
     out = core.handle(ev.Ticked(), 1.0465)
-    assert out == [ev.Pull(3, "n", 1, standing=False)]
+    assert out[:1] == [ev.Pull(3, "n", 1, standing=False)]
 
 
 def test_a_unit_that_comes_unasked_stays_where_a_lane_is_free_soon_or_nobody_else_could_take_it() -> (
@@ -435,6 +437,57 @@ def test_a_unit_that_comes_unasked_stays_where_a_lane_is_free_soon_or_nobody_els
     running(core, "u", [50])
     out = core.handle(ev.Arrived(head("x", model="n"), 2, 0), 1.048)
     assert out[0] == ev.Prepare("x")
+
+
+def test_others_are_told_of_a_batch_pull_and_of_what_it_left() -> None:
+    core = with_two_models()
+    peer(core, "m", "n")
+    running(core, "u", [50])
+    core.handle(ev.PeerPulled("m", "work", pending=2, due=1.9), 1.02)
+    out = core.handle(ev.Ticked(), 1.0465)
+    assert out == [
+        ev.Pull(3, "m", 2, standing=False),
+        ev.TellPulled("m", "work", pending=0, due=1.0465 + PATIENCE_S),
+    ]
+    core.handle(ev.Arrived(head("x"), 3, pending=4), 1.047)
+    core.handle(ev.Arrived(head("y"), 3, pending=3), 1.047)
+    out = core.handle(ev.PullEnded(3), 1.047)
+    assert out[0] == ev.TellPulled("m", "work", pending=3, due=0.0 + PATIENCE_S)
+
+
+def test_nobody_is_told_where_nobody_could_use_it() -> None:
+    alone = with_two_models()
+    running(alone, "u", [50])
+    alone.handle(ev.PeerPulled("m", "work", pending=2, due=1.9), 1.02)
+    assert kinds(alone.handle(ev.Ticked(), 1.0465)) == ["Pull"]
+    one_model = ready(models=[spec("m")])
+    peer(one_model, "m")
+    running(one_model, "u", [50])
+    one_model.handle(ev.PeerPulled("m", "work", pending=2, due=1.9), 1.02)
+    assert kinds(one_model.handle(ev.Ticked(), 1.0465)) == ["Pull"]
+    many = with_two_models()
+    peer(many, "n")
+    for number in range(TOLD_MOST + 1):
+        many.handle(ev.PeerSeen(f"p{number}", {"m": ev.PeerModel("resident", 1)}), 0.0)
+    running(many, "u", [50])
+    many.handle(ev.PeerPulled("m", "work", pending=2, due=1.9), 1.02)
+    assert kinds(many.handle(ev.Ticked(), 1.0465)) == ["Pull"]
+
+
+def test_the_queue_that_others_neglect_goes_first() -> None:
+    """`n` was asked for longer ago by this worker, but another one has just emptied it."""
+    core = with_two_models()
+    running(core, "u", [50])
+    core.handle(ev.PullEnded(2, found_all=True), 1.0)
+    core.handle(ev.PeerPulled("m", "work", pending=1, due=1.8), 1.01)
+    core.handle(ev.PeerPulled("n", "work", pending=0, due=2.03), 1.03)
+    out = core.handle(ev.Ticked(), 1.0465)
+    assert out[:1] == [ev.Pull(3, "m", 1, standing=False)]
+
+
+def test_what_others_tell_of_a_model_that_is_not_known_here_is_ignored() -> None:
+    core = ready()
+    assert core.handle(ev.PeerPulled("none", "work", pending=1, due=1.0), 1.0) == []
 
 
 def test_a_unit_that_was_handed_round_stays() -> None:

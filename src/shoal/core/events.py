@@ -154,6 +154,16 @@ class PeerSeen(_Value, frozen=True):
     models: dict[str, PeerModel]
 
 
+class PeerPulled(_Value, frozen=True):
+    """Another worker pulls, or pulled, a batch from a queue: `pending` units are left in it, whose
+    head is not due before `due` (as `core.urgency`)."""
+
+    model: str
+    klass: TrafficClass
+    pending: int
+    due: float
+
+
 class PeerLost(_Value, frozen=True):
     """A worker was silent for so long that what it had is gone, or it is about to leave."""
 
@@ -246,6 +256,7 @@ Event = (
     | Evicted
     | StatsSeen
     | PeerSeen
+    | PeerPulled
     | PeerLost
     | Claimed
     | ClaimRefused
@@ -273,6 +284,15 @@ class Pull(_Value, frozen=True):
 
 class Withdraw(_Value, frozen=True):
     pull: int
+
+
+class TellPulled(_Value, frozen=True):
+    """Tell the other workers what a batch pull leaves in a queue: `PeerPulled` there."""
+
+    model: str
+    klass: TrafficClass
+    pending: int
+    due: float
 
 
 class Prepare(_Value, frozen=True):
@@ -400,6 +420,7 @@ class Forget(_Value, frozen=True):
 Instruction = (
     Pull
     | Withdraw
+    | TellPulled
     | Prepare
     | Run
     | StartRuntime

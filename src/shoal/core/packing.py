@@ -130,9 +130,9 @@ class Packing:
         """This worker leaves: give up what has not begun, and every claim."""
         return self._moves.stop(now) + self._claims.release_all()
 
-    def elsewhere(self, model: str) -> bool:
-        """Whether another worker has this model."""
-        return self._room.pool.copies(model) > 0
+    def elsewhere(self, model: str) -> int:
+        """How many lanes of other workers have this model."""
+        return self._room.pool.copies(model)
 
     def decide(self, now: float, *, begin: bool) -> list[Instruction]:
         """Push on what is under way; `begin` anew where something changed or its time has come."""

@@ -30,8 +30,8 @@ SLOW = 2.0
 #: Given back without delay a unit does not hold one of the consumer's places for pending acks.
 AT_ONCE_S = 0.0
 
-#: Whether another worker has this model loaded.
-Elsewhere = Callable[[str], bool]
+#: How many lanes of other workers have this model loaded.
+Elsewhere = Callable[[str], int]
 
 
 class Returning:
@@ -56,7 +56,7 @@ class Returning:
         return self._may_go(head) and self._starts_in(head, now) > self._soon_s
 
     def _may_go(self, head: UnitHead) -> bool:
-        return head.delivered < MAX_DELIVERED and self._elsewhere(head.model)
+        return head.delivered < MAX_DELIVERED and self._elsewhere(head.model) > 0
 
     def _hosts(self, model: str) -> list[Lane]:
         return [lane for lane in self._lanes if lane.serves(model)]

@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from shoal.core.events import Arrived, Instruction, Pull, PullEnded, UnitHead, Withdraw
+from shoal.core.events import (
+    Arrived,
+    Instruction,
+    PeerPulled,
+    Pull,
+    PullEnded,
+    UnitHead,
+    Withdraw,
+)
 from shoal.core.urgency import PATIENCE_S, due_of
 from shoal.values import TrafficClass
 
@@ -86,6 +94,11 @@ class Sources:
         """Pulls that are open."""
         return len(self._open)
 
+    @property
+    def served(self) -> int:
+        """Models that are served here."""
+        return len(self._served)
+
     def get(self, model: str, klass: TrafficClass = "work") -> Source:
         return self._all[klass][model]
 
@@ -153,15 +166,22 @@ class Sources:
         for pull in list(self._open):
             self._close(pull)
 
-    def ended(self, event: PullEnded, now: float) -> bool:
-        """The broker ended a pull; whether we thought it was open."""
+    def ended(self, event: PullEnded, now: float) -> Source | None:
+        """The broker ended a pull; the source it was open on, if we thought it was."""
         source = self._open.get(event.pull)
         if source is None:
-            return False
+            return None
+        drained = event.pull == source.batch and not source.pending
         self._close(event.pull)
-        if event.found_all:
+        if event.found_all or (drained and not event.refused):
             source.empty(now)
-        return True
+        return source
+
+    def peer_pulled(self, event: PeerPulled, now: float) -> None:
+        """Another worker tells what it leaves in a queue; an open pull of our own knows better."""
+        source = self._all[event.klass].get(event.model)
+        if source is not None and not source.watched:
+            source.pending, source.told_at, source.due = event.pending, now, event.due
 
     def _close(self, pull: int) -> None:
         source = self._open.pop(pull)

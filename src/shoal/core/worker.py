@@ -25,7 +25,15 @@ from shoal.errors import ModelLoadFailed
 
 NEVER = -math.inf
 #: Events that come with every unit, and never change what is resident.
-FREQUENT = (ev.Arrived, ev.Prepared, ev.Finished, ev.Settled, ev.PullEnded, ev.Ticked)
+FREQUENT = (
+    ev.PeerPulled,
+    ev.Arrived,
+    ev.Prepared,
+    ev.Finished,
+    ev.Settled,
+    ev.PullEnded,
+    ev.Ticked,
+)
 
 
 class WorkerConfig(msgspec.Struct, frozen=True):
@@ -127,7 +135,9 @@ class WorkerCore:
             case ev.Settled():
                 return self.units.settled(event.unit)
             case ev.PullEnded():
-                self._pulls.ended(event, now)
+                return self._pulls.ended(event, now)
+            case ev.PeerPulled():
+                self._pulls.sources.peer_pulled(event, now)
             case ev.Ticked():
                 pass
             case ev.Unheard():

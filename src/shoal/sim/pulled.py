@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from shoal.core import events as ev
 from shoal.sim.broker import Broker, Message
 from shoal.sim.claims import Claims
@@ -9,11 +11,15 @@ from shoal.sim.worker import SimWorker
 
 
 class PullQueue:
-    """The broker's streams and its bucket of claims, as `worker.Queue`."""
+    """The broker's streams, its bucket of claims and its core NATS, as `worker.Queue`.
 
-    def __init__(self, broker: Broker, claims: Claims) -> None:
+    `workers`: all that hear what one of them tells.
+    """
+
+    def __init__(self, broker: Broker, claims: Claims, workers: list[SimWorker]) -> None:
         self._broker = broker
         self._claims = claims
+        self._workers = workers
 
     def pull(
         self, worker: SimWorker, pull: int, model: str, count: int, expires_s: float | None
@@ -24,6 +30,15 @@ class PullQueue:
     def withdraw(self, worker: SimWorker, pull: int) -> None:
         """Take back what was not delivered."""
         worker.up.send(self._broker.withdraw, worker, pull)
+
+    def tell(self, worker: SimWorker, told: ev.TellPulled) -> None:
+        """Two hops to each of the others."""
+        worker.up.send(self._told, worker, ev.PeerPulled(*msgspec.structs.astuple(told)))
+
+    def _told(self, worker: SimWorker, event: ev.PeerPulled) -> None:
+        for other in self._workers:
+            if other is not worker:
+                other.down.send(other.emit, event)
 
     def nak(self, worker: SimWorker, message: Message, delay_s: float) -> None:
         """Give a unit back."""

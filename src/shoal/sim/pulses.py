@@ -9,6 +9,7 @@ import msgspec
 
 from shoal.core import admission_events as admission
 from shoal.core import events as ev
+from shoal.core.pulling import TOLD_MOST
 from shoal.gateway.service import BUSY_PULSE_S
 from shoal.sim.clock import Clock
 from shoal.sim.gateway import SimGateway
@@ -26,8 +27,9 @@ T = TypeVar("T")
 class Pulses:
     """Pulses of all gateways and workers. A pulse takes two hops, to all hearers at once.
 
-    `peers`: whether workers hear each other; where all models are resident everywhere, what they
-    would say decides nothing.
+    `moving`: whether models are loaded and evicted. Where all are resident everywhere, a worker's
+    pulse says only that they are elsewhere too: each hears so many others once that it knows them
+    to be many, and the rest of what would grow with the square of the workers is left out.
     """
 
     def __init__(
@@ -38,21 +40,32 @@ class Pulses:
         workers: list[SimWorker],
         residents: Residents,
         *,
-        peers: bool,
+        moving: bool,
     ) -> None:
         self._clock = clock
         self._delay_s = 2 * latency.hop_mean_s
         self._gateways = gateways
         self._workers = workers
         self._residents = residents
-        self._peers = peers
+        self._moving = moving
 
     def begin(self) -> None:
         """Start the periods: workers and gateways one after the other, gateways' ears together."""
         self._sweep()
         _spread(self._clock, BUSY_PULSE_S, self._gateways, self._gateway_period)
-        if self._peers:
-            _spread(self._clock, PULSE_S, range(len(self._workers)), self._worker_period)
+        workers = self._workers
+        if self._moving:
+            _spread(self._clock, PULSE_S, range(len(workers)), self._worker_period)
+            return
+        for number in range(len(workers)):
+            self.greet(number)
+
+    def greet(self, number: int) -> None:
+        """A worker that is new hears what others have."""
+        workers = self._workers
+        for step in range(1, min(len(workers), TOLD_MOST + 2)):
+            other = workers[(number + step) % len(workers)]
+            workers[number].emit(ev.PeerSeen(other.name, other.tells()))
 
     def _sweep(self) -> None:
         changed = self._residents.heard(self._workers)
@@ -72,7 +85,7 @@ class Pulses:
         told = gateway.machine.outstanding()
         heard = admission.PeerHeard(gateway.name, **msgspec.structs.asdict(told))
         self._clock.after(self._delay_s, self._peer_heard, heard)
-        if self._peers:
+        if self._moving:
             seen = ev.DemandSeen(gateway.name, told.outstanding_s, told.bulk_s)
             self._clock.after(self._delay_s, self._hear, seen, "")
 
@@ -97,7 +110,7 @@ class Pulses:
 
     def gone(self, worker: SimWorker) -> None:
         """This worker died; the others notice that it is silent."""
-        if self._peers:
+        if self._moving:
             self._clock.after(SILENT_S, self._hear, ev.PeerLost(worker.name), worker.name)
 
 

@@ -105,6 +105,9 @@ class PushQueue:
     ) -> None:
         raise AssertionError("a worker without a broker pulls")
 
+    def tell(self, worker: SimWorker, told: ev.TellPulled) -> None:
+        raise AssertionError("a worker without a broker pulls")
+
     def withdraw(self, worker: SimWorker, pull: int) -> None:
         raise AssertionError("a worker without a broker has no pulls")
 

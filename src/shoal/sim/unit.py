@@ -42,12 +42,14 @@ class Unit:
         self.timeout_s = timeout_s
         self.front = front
 
-    def head(self, published: float) -> UnitHead:
-        """What a worker's core is told of it."""
+    def head(self, published: float, delivered: int) -> UnitHead:
+        """What a worker's core is told of it. `delivered`: 1 the first time."""
         return UnitHead(
             id=self.id,
             request=self.request,
             model=self.model,
             estimate=self.estimate,
             deadline=published + self.timeout_s,
+            published=published,
+            delivered=delivered,
         )

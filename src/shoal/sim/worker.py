@@ -34,6 +34,8 @@ class Queue(Protocol):
 
     def withdraw(self, worker: SimWorker, pull: int) -> None: ...
 
+    def tell(self, worker: SimWorker, told: ev.TellPulled) -> None: ...
+
     def nak(self, worker: SimWorker, message: Message, delay_s: float) -> None: ...
 
     def term(self, worker: SimWorker, message: Message) -> None: ...
@@ -150,7 +152,8 @@ class SimWorker:
         self._held[unit.id] = message
         meter = self._parts.meter
         meter.peak_held = max(meter.peak_held, len(self._held))
-        self.emit(ev.Arrived(unit.head(message.stored_at), pull, pending))
+        head = unit.head(message.stored_at, message.deliveries)
+        self.emit(ev.Arrived(head, pull, pending))
         if filled:
             self.emit(ev.PullEnded(pull))
 
@@ -168,6 +171,7 @@ class SimWorker:
         return {
             ev.Pull: self._pull,
             ev.Withdraw: lambda i: self._queue.withdraw(self, i.pull),
+            ev.TellPulled: lambda i: self._queue.tell(self, i),
             ev.Prepare: lambda i: self._preparing.submit(self._unit(i.unit)),
             ev.Run: lambda i: self.devices[i.lane].run(i),
             ev.Reply: lambda i: self._queue.reply(self, self._held[i.unit]),

@@ -26,7 +26,7 @@ class PullWorld:
     def __init__(self, scenario: Scenario, span: Span, seed: int) -> None:
         self.stage = stage = Stage(scenario, span, seed)
         self.broker = Broker(stage.clock)
-        self._parts = stage.parts(PullQueue(self.broker, Claims(stage.clock)))
+        self._parts = stage.parts(PullQueue(self.broker, Claims(stage.clock), stage.workers))
         self._residents = Residents(scenario.models)
         cluster = scenario.cluster
         stage.workers += [stage.worker(f"w{n}", self._parts) for n in range(cluster.workers)]
@@ -37,7 +37,7 @@ class PullWorld:
             self.gateways,
             stage.workers,
             self._residents,
-            peers=cluster.lane_bytes is not None,
+            moving=cluster.lane_bytes is not None,
         )
 
     def _gateway(self, name: str) -> SimGateway:
@@ -81,3 +81,4 @@ class PullWorld:
         name = f"{self.stage.workers[number].name}+"
         worker = self.stage.workers[number] = self.stage.worker(name, self._parts)
         worker.emit(ev.Ticked())
+        self._pulses.greet(number)

@@ -203,9 +203,7 @@ class DeadLetter(Message, frozen=True, tag="dead-letter"):
     request: str = ""
 
 
-QueueMessage = (
-    Unit | Reply | ReplyPart | Cancel | WorkerPulse | GatewayPulse | Pulled | DeadLetter
-)
+QueueMessage = Unit | Reply | ReplyPart | Cancel | WorkerPulse | GatewayPulse | Pulled | DeadLetter
 
 _decoder = msgspec.msgpack.Decoder(QueueMessage)
 

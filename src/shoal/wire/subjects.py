@@ -15,6 +15,7 @@ REPLIES = f"{PREFIX}.reply"
 CANCELS = f"{PREFIX}.cancel"
 WORKER_PULSES = f"{PREFIX}.pulse.worker"
 GATEWAY_PULSES = f"{PREFIX}.pulse.gateway"
+PULLED = f"{PREFIX}.pulled"
 DEAD_LETTERS = f"{PREFIX}.dead"
 DEAD_STREAM = f"{PREFIX}-dead"
 CLASSES: tuple[TrafficClass, ...] = ("work", "bulk")

@@ -27,6 +27,7 @@ from shoal.worker.batches import Batches
 from shoal.worker.claims import Claims
 from shoal.worker.lanes import Lanes
 from shoal.worker.letters import Letters
+from shoal.worker.peers import Peers
 from shoal.worker.preparing import Outcome, Preparing
 from shoal.worker.queue import WorkerQueue
 from shoal.worker.replies import Replies
@@ -58,6 +59,7 @@ class Loop:
         self._letters: Letters
         self._lanes: Lanes
         self._claims: Claims
+        self._peers: Peers
         self._preparing: Preparing
 
     def attach(
@@ -67,11 +69,13 @@ class Loop:
         letters: Letters,
         lanes: Lanes,
         claims: Claims,
+        peers: Peers,
         preparing: Preparing,
     ) -> None:
         """Connect the parts that report back here; nothing may be emitted before."""
         self._queue, self._replies, self._letters = queue, replies, letters
-        self._lanes, self._claims, self._preparing = lanes, claims, preparing
+        self._lanes, self._claims, self._peers = lanes, claims, peers
+        self._preparing = preparing
 
     # --- events in --------------------------------------------------------------------------------
 
@@ -203,6 +207,8 @@ class Loop:
                 self._watch.answered(self._forget(unit))
             case ev.Withdraw(pull):
                 self._queue.withdraw(pull)
+            case ev.TellPulled():
+                self._peers.tell(instruction)
             case ev.FailItem(unit, index, error):
                 self._watch.item_failed(self.units[unit], index, error)
                 self.units[unit].fail(index, error)

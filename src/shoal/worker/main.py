@@ -43,7 +43,7 @@ from shoal.worker.loop import Loop
 from shoal.worker.memory import budgets
 from shoal.worker.models import spec_of, weights_on_disk
 from shoal.worker.payloads import Fetching
-from shoal.worker.peers import peer_event
+from shoal.worker.peers import Peers, peer_event
 from shoal.worker.preparing import Preparing
 from shoal.worker.queue import WorkerQueue
 from shoal.worker.replies import Replies
@@ -175,7 +175,16 @@ class Worker:
         self._claims = Claims(
             Bucket(connection, CLAIMS), settings.pool, self.id, self.metrics, loop.emit
         )
-        loop.attach(self._queue, replies, self._letters, self._lanes, self._claims, self._preparing)
+        peers = Peers(connection, self.id, settings.pool, loop.emit)
+        loop.attach(
+            self._queue,
+            replies,
+            self._letters,
+            self._lanes,
+            self._claims,
+            peers,
+            self._preparing,
+        )
         connection.subscribe(subjects.CANCELS, self._cancelled)
         connection.subscribe(f"{subjects.GATEWAY_PULSES}.*", self._gateway_pulsed)
         connection.subscribe(f"{subjects.WORKER_PULSES}.*", self._worker_pulsed)
