@@ -120,6 +120,19 @@ async def test_no_more_is_held_than_is_allowed(got: Got, store: Payloads) -> Non
         assert got.fetching.room.held_bytes <= 1000
 
 
+async def test_units_of_several_payloads_never_wait_for_each_other(
+    got: Got, store: Payloads
+) -> None:
+    """Any three of these fit, any four do not."""
+    for name in ("a", "b"):
+        for number in (1, 2):
+            await store.put(f"{name}{number}", b"x" * 300)
+        got.fetch(unit(name, **{f"{name}1": 300, f"{name}2": 300}))
+    await got.until(lambda: len(got.contents) == 1)
+    got.fetching.release(next(iter(got.contents)))
+    await got.until(lambda: len(got.contents) == 2)
+
+
 async def test_one_that_is_larger_than_all_the_room_comes_alone(got: Got, store: Payloads) -> None:
     await store.put("small", b"x" * 10)
     await store.put("huge", b"x" * 5000)

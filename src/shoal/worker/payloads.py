@@ -15,7 +15,7 @@ from shoal.errors import PayloadMissing, ShoalError
 from shoal.settings import WorkerSettings
 from shoal.telemetry.background import background
 from shoal.wire.codec import Buffer
-from shoal.wire.queue import Payload, Unit
+from shoal.wire.queue import Unit
 
 #: Of each item, its bytes, or why they cannot be had.
 Contents = Sequence[Buffer | ShoalError]
@@ -91,37 +91,35 @@ class Fetching:
             self.room.give(self._held.pop(unit))
 
     async def _fetch(self, unit: Unit, on_contents: OnContents) -> None:
-        contents: list[Buffer | ShoalError] = list(unit.items)
-        for position, payload in sorted(unit.payloads.items()):
-            contents[position] = await self._content(unit.id, payload)
+        """Room is taken for the whole unit: two that each hold a part would wait for ever.
+
+        It is given back between two looks: waiting for one unit's payloads holds up no other.
+        """
+        count = sum(payload.bytes for payload in unit.payloads.values())
+        pause_s, until = PAUSE_S, asyncio.get_running_loop().time() + self._wait_s
+        while True:
+            await self.room.take(count)
+            self._held[unit.id] = count
+            contents = [await self._content(unit, place) for place in range(len(unit.items))]
+            left_s = until - asyncio.get_running_loop().time()
+            if left_s <= 0 or not any(isinstance(c, PayloadMissing) for c in contents):
+                break
+            self._held[unit.id] = 0
+            self.room.give(count)
+            del contents
+            await asyncio.sleep(min(pause_s, left_s))
+            pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
         on_contents(contents)
 
-    async def _content(self, unit: str, payload: Payload) -> Buffer | ShoalError:
-        missed_at: float | None = None
-        pause_s = PAUSE_S
-        while True:
-            try:
-                return await self._get(unit, payload)
-            except PayloadMissing:
-                now = asyncio.get_running_loop().time()
-                missed_at = now if missed_at is None else missed_at
-                if now + pause_s > missed_at + self._wait_s:
-                    return PayloadMissing(
-                        f"this item did not reach the payload store within {self._wait_s:g} s: "
-                        "try again"
-                    )
-            except ShoalError as error:
-                return error
-            await asyncio.sleep(pause_s)
-            pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
-
-    async def _get(self, unit: str, payload: Payload) -> Buffer:
-        """Holds room only for what is there: waiting for one payload blocks no other."""
-        await self.room.take(payload.bytes)
-        self._held[unit] += payload.bytes
+    async def _content(self, unit: Unit, place: int) -> Buffer | ShoalError:
+        payload = unit.payloads.get(place)
+        if payload is None:
+            return unit.items[place]
         try:
             return await self._store.get(payload.key)
-        except ShoalError:
-            self._held[unit] -= payload.bytes
-            self.room.give(payload.bytes)
-            raise
+        except PayloadMissing:
+            return PayloadMissing(
+                f"this item did not reach the payload store within {self._wait_s:g} s: try again"
+            )
+        except ShoalError as error:
+            return error
