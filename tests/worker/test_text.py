@@ -111,3 +111,18 @@ def test_runtimes_that_take_text_get_text() -> None:
     assert out[0].text == "query: fish"
     assert out[0].length >= 1
     assert isinstance(out[1], InvalidItem)
+
+
+def test_long_texts_are_read_as_far_as_the_model_reads(folder: Path) -> None:
+    preparer = TextPreparer(CARD, folder)
+    text = "a fish bird " * 100_000
+    cut = one(preparer, text)
+    assert cut.truncated
+    assert cut.ids is not None
+    assert cut.ids.tolist() == [1, 4, 5, 6, 4, 2]
+    with pytest.raises(TooManyTokens, match="more than 6 tokens but the model takes at most 6"):
+        one(preparer, text, truncate=False)
+    asked = one(preparer, text, prompt="query")
+    assert asked.ids is not None
+    assert asked.ids.tolist() == [1, 7, 4, 5, 6, 2]
+    assert one(preparer, "x" * 100_000).length == 3, "one unknown word"
