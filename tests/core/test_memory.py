@@ -1,6 +1,13 @@
 """One ledger a lane: what is held, what is reserved, what a load is expected to need."""
 
-from shoal.core.memory import RESERVE, UNKNOWN_BYTES, UNKNOWN_SHARE, Footprint, LaneMemory
+from shoal.core.memory import (
+    HALF_LIFE_S,
+    RESERVE,
+    UNKNOWN_BYTES,
+    UNKNOWN_SHARE,
+    Footprint,
+    LaneMemory,
+)
 
 MB = 10**6
 
@@ -55,9 +62,19 @@ def test_worth_grows_with_use_and_what_is_not_used_ages() -> None:
     memory = LaneMemory(1000 * MB)
     for name in ("a", "b"):
         memory.loaded(name, 100, now=0.0)
-    memory.used_by("a", 9, now=1.0)
+    memory.used_by("a", 9, now=0.0)
     a, b = memory.copies["a"], memory.copies["b"]
-    assert a.worth(1.0) == 10 * b.worth(1.0) == 10 / 100
+    assert a.worth(1.0, 0.0) == 10 * b.worth(1.0, 0.0) == 10 / 100
     memory.clock = 0.2  # something worth more than both was evicted since
-    memory.used_by("b", 1, now=2.0)
-    assert b.worth(1.0) > a.worth(1.0)
+    memory.used_by("b", 1, now=1.0)
+    assert b.worth(1.0, 1.0) > a.worth(1.0, 1.0)
+
+
+def test_a_use_counts_half_after_a_while() -> None:
+    memory = LaneMemory(1000 * MB)
+    memory.loaded("a", 100, now=0.0)
+    memory.used_by("a", 99, now=0.0)
+    copy = memory.copies["a"]
+    assert copy.worth(1.0, HALF_LIFE_S) == copy.worth(1.0, 0.0) / 2
+    memory.used_by("a", 1, now=HALF_LIFE_S)
+    assert copy.uses == 51.0

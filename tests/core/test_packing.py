@@ -450,3 +450,22 @@ def test_a_hot_model_is_loaded_on_the_next_lane_too() -> None:
     core = two_lanes()
     core.handle(ev.DemandSeen("g", {"m": 9.0}), 10.0)
     assert load_of(core, "m", 10.1 + HOT_FOR_S, 9.0).lane == "b"
+
+
+def test_a_pinned_model_that_had_no_room_gets_it_once_its_cooldown_is_over() -> None:
+    worker = Worker(spec("m", 40), spec("n", 40), pinned=["m"], cooldown_s=10.0)
+    worker.tell(ev.Ticked())
+    worker.tell(ev.LoadFailed("cpu", "m", "gone"))
+    worker.load("n", 1.0, 40)
+    worker.run("u", "n")
+    assert worker.tell(ev.Ticked(), 10.0) == [ev.Load("cpu", "m")]
+    (evict,) = worker.loaded("m", mb=70)
+    assert isinstance(evict, ev.Evict)
+    assert evict.model == "m"  # n runs
+    worker.tell(ev.Evicted("cpu", "m"))
+    assert worker.core.pinned_failed() == ["m"]
+    worker.tell(ev.Finished("cpu", 1, 0.01))
+    worker.tell(ev.Ticked(), 20.0)
+    worker.tell(ev.PeerLost("nobody"), 20.1)
+    assert worker.core.lanes["cpu"].evicting == {"n"}
+    assert worker.tell(ev.Evicted("cpu", "n")) == [ev.Load("cpu", "m")]

@@ -8,6 +8,7 @@ entries, which is what the budget bounds, is never surprised by a load. Knows no
 from __future__ import annotations
 
 import sys
+from math import exp2
 
 import msgspec
 
@@ -19,6 +20,9 @@ UNKNOWN_BYTES = 256 << 20
 UNKNOWN_SHARE = 0.25
 #: What weights alone are taken for: activations of the largest batch come on top.
 RESERVE = 1.25
+#: A use counts half after this long. Else a model that was busy for a day would stay for as many
+#: evictions as it had uses, whatever is wanted now.
+HALF_LIFE_S = 600.0
 #: Share of a device that its models may hold; the rest is for the driver and fragmentation.
 DEVICE_SHARE = 0.9
 
@@ -52,18 +56,24 @@ class Copy(msgspec.Struct):
     Attributes:
         since: when it became resident; infinity before.
         used_at: when a batch of it was last sent; at first, when it became resident.
-        uses: units that ran, since it came. `clock`: that of its lane at the last of them.
+        uses: units that ran, at `used_at`, older ones counting less. `clock`: that of its lane then.
     """
 
     bytes: int
     since: float = float("inf")
     used_at: float = 0.0
-    uses: int = 1
+    uses: float = 1.0
     clock: float = 0.0
 
-    def worth(self, load_s: float) -> float:
+    def worth(self, load_s: float, now: float) -> float:
         """Seconds of loading that a byte of it saves, on the lane's clock (GreedyDual-Size-Frequency)."""
-        return self.clock + self.uses * load_s / max(1, self.bytes)
+        return self.clock + self._uses(now) * load_s / max(1, self.bytes)
+
+    def used(self, units: int, clock: float, now: float) -> None:
+        self.uses, self.used_at, self.clock = self._uses(now) + units, now, clock
+
+    def _uses(self, now: float) -> float:
+        return self.uses * exp2(min(0.0, self.used_at - now) / HALF_LIFE_S)
 
 
 class LaneMemory:
@@ -109,7 +119,7 @@ class LaneMemory:
         """A batch with items of that many units was sent to it."""
         copy = self.copies.get(model)
         if copy is not None:
-            copy.used_at, copy.uses, copy.clock = now, copy.uses + units, self.clock
+            copy.used(units, self.clock, now)
 
     def release(self, model: str) -> None:
         """It is gone, or will not come."""

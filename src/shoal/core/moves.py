@@ -59,10 +59,7 @@ class Moves:
 
     def _begin(self, now: float) -> list[Instruction]:
         wants = self._placement.wants(now)
-        for want in wants:
-            misfit = self._placement.misfit(want)
-            if misfit is not None:
-                self._residency.refuse(want.model, self._placement.most(misfit), now, misfit)
+        self._refuse_misfits(wants, now)
         moving = {move.model.spec.name for move in self._moves.values()}
         lanes = [lane for name, lane in self._lanes.items() if name not in self._moves]
         out: list[Instruction] = []
@@ -71,6 +68,14 @@ class Moves:
             out += self._claims.ask(want.model.spec.name, now)
             out += self._advance(move, now)
         return out
+
+    def _refuse_misfits(self, wants: list[Want], now: float) -> None:
+        """Fail what even the largest lane could never hold."""
+        largest = max(self._lanes.values(), key=self._placement.most)
+        most = self._placement.most(largest)
+        for want in wants:
+            if want.model.footprint.bytes > most:
+                self._residency.refuse(want.model, most, now, largest)
 
     def stop(self, now: float) -> list[Instruction]:
         """Call off what has not begun to load: this worker is about to leave."""
@@ -101,18 +106,15 @@ class Moves:
             move.stage = "loading"
             return out
         want = next((w for w in self._placement.wants(now) if w.model is move.model), None)
-        victims = self._victims(move, want, now)
+        if want is None:
+            return out + self._call_off(move, now)
+        victims = self._placement.victims(want, move.lane, now, move.spared)
         if victims is None:
             return out + self._call_off(move, now)
         for name in victims:
             move.victims[name] = "claiming"
             out += self._claims.ask(name, now)
         return out + [i for name in victims for i in self._press(move, name, now)]
-
-    def _victims(self, move: Move, want: Want | None, now: float) -> list[str] | None:
-        if want is None:
-            return None
-        return self._placement.victims(want, move.lane, now, move.spared)
 
     def _press(self, move: Move, name: str, now: float) -> list[Instruction]:
         lane = move.lane
@@ -133,7 +135,7 @@ class Moves:
                 return self._press(move, name, now)
             case "leaving" if self._room.idle(lane, name):
                 move.victims[name] = "evicting"
-                return [self._room.let_go(lane, name, f"for {move.model.spec.name}")]
+                return [self._room.let_go(lane, name, f"for {move.model.spec.name}", now)]
             case "leaving":
                 lane.leaving.add(name)  # again, if its runtime was started anew meanwhile
         return []
@@ -165,7 +167,8 @@ class Moves:
         if out:
             return out
         too_large = event.model in self._room.pinned or self._placement.too_large(model, lane)
-        evict = self._room.let_go(lane, event.model, f"{reason}, and there is no room for it")
+        reason = f"{reason}, and there is no room for it"
+        evict = self._room.let_go(lane, event.model, reason, now)
         if too_large:
             self._residency.refuse(model, self._placement.most(lane), now, lane)
         return [evict]

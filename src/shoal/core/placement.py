@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from itertools import islice
+from math import inf
 from typing import Literal
 
 import msgspec
@@ -20,7 +21,7 @@ from shoal.core.lanes import Lane
 from shoal.core.models import ModelState
 from shoal.core.room import Room
 
-Why = Literal["demand", "hot", "replicas"]
+Why = Literal["pinned", "demand", "hot", "replicas"]
 
 #: A model is hot when this many times its load seconds, and at least a second, wait for each copy:
 #: a new copy must still find work once it is there.
@@ -44,6 +45,7 @@ class Want(msgspec.Struct, frozen=True):
     """A model to be loaded once more: why, since when, and what that weighs.
 
     `weight_s`: its age and the seconds of work that wait, together; prices are compared with it.
+    A pinned model that a lane lacks, since it had no room for it, outweighs all others.
     `lane_s`: seconds of work for each copy that there is.
     """
 
@@ -62,17 +64,17 @@ class Placement:
             is not pinned.
     """
 
-    def __init__(
-        self,
-        room: Room,
-        settle_s: float,
-    ) -> None:
+    def __init__(self, room: Room, settle_s: float) -> None:
         self._lanes = room.lanes
         self._models = room.models
         self._room = room
         self._settle_s = settle_s
         self._settled_at: float | None = None
-        self._kept = [m for m in room.models.values() if m.spec.min_replicas > 0]
+        self._kept = [
+            model
+            for name, model in room.models.items()
+            if model.spec.min_replicas > 0 or name in room.pinned
+        ]
         self._since: dict[tuple[str, Why], float] = {}
         self._retry_at: dict[str, float] = {}
         self._look_at: float | None = None
@@ -115,6 +117,9 @@ class Placement:
         why: Why
         if model.state == "failed":
             return None
+        if name in self._room.pinned:
+            missing = not all(lane.wants(name) for lane in self._lanes.values())
+            return Want(model, "pinned", now, inf, lane_s) if missing else None
         if copies == 0 and wanted.seconds > 0:
             why = "demand"
         elif copies < model.spec.min_replicas:
@@ -177,7 +182,7 @@ class Placement:
             return False
         if want.why == "replicas":  # on another worker, if there is one
             return not (self._room.pool and any(o.wants(name) for o in self._lanes.values()))
-        return want.why == "demand" or self._backlog_s(lane) < want.lane_s / 2
+        return want.why != "hot" or self._backlog_s(lane) < want.lane_s / 2
 
     def _waits(self, want: Want, lane: Lane, need: int, now: float) -> bool:
         """Whether it is early: for a hot model, or since emptier workers are to claim it first."""
@@ -205,7 +210,7 @@ class Placement:
 
     def victims(self, want: Want, lane: Lane, now: float, but: set[str]) -> list[str] | None:
         """Who would make room for it, if that is worth it now."""
-        most_s = want.weight_s if want.why == "demand" else 0.0
+        most_s = want.weight_s if want.why in ("demand", "pinned") else 0.0
         need = self.need(want.model, lane)
         return self._room.pick(lane, need, want.model.footprint.load_s, most_s, now, but)
 
@@ -219,11 +224,6 @@ class Placement:
 
     def too_large(self, model: ModelState, lane: Lane) -> bool:
         return model.footprint.bytes > self.most(lane)
-
-    def misfit(self, want: Want) -> Lane | None:
-        """The largest lane, if even that could never hold the model."""
-        largest = max(self._lanes.values(), key=self.most)
-        return largest if self.too_large(want.model, largest) else None
 
     def _look(self, at: float) -> None:
         self._look_at = at if self._look_at is None else min(self._look_at, at)

@@ -48,15 +48,17 @@ class Residency:
                 f"{_mb(lane.memory.budget or 0)}; pin fewer, or raise memory_bytes"
             )
 
-    def _want_again(self, model: ModelState, now: float) -> None:
-        """A pinned model's cooldown is over: on the lanes that have room for it, or kept it."""
+    def _want_again(self, model: ModelState) -> None:
+        """A pinned model's cooldown is over: load it where there is room, or its place was kept.
+
+        On other lanes `placement` makes room for it.
+        """
         for lane in self._lanes.values():
             needs = lane.memory.needs(model.footprint)
             if model.spec.name in lane.memory.copies or needs <= lane.memory.free:
                 self.want(model, lane)
-        if not any(lane.wants(model.spec.name) for lane in self._lanes.values()):
-            model.failed_until = now + self._cooldown_s
-            self._cooling[model.spec.name] = model
+        if model.state == "failed":
+            model.state, model.reason = "absent", None
 
     def want(self, model: ModelState, lane: Lane) -> None:
         """Load `model` on `lane` as soon as its runtime is up; its bytes are reserved from now on."""
@@ -81,7 +83,7 @@ class Residency:
                 continue
             del self._cooling[name]
             if name in self._pinned:
-                self._want_again(model, now)
+                self._want_again(model)
             elif model.state == "failed":
                 model.state, model.reason = "absent", None
 
@@ -169,7 +171,8 @@ class Residency:
             lane.loading = None
         if name in lane.to_load:
             lane.to_load.remove(name)
-        if name not in lane.evicting and not (fits and name in self._pinned):
+        stays = name in lane.resident or name in lane.evicting or (fits and name in self._pinned)
+        if not stays:
             lane.memory.release(name)
         model.reason, model.failed_until = reason, now + self._cooldown_s
         self._cooling[name] = model

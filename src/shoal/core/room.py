@@ -78,15 +78,15 @@ class Room:
             copies=self.copies(name),
             busy=not self.idle(lane, name),
         )
-        worth = copy.worth(load_s)
+        worth = copy.worth(load_s, now)
         value = max(0.0, worth - lane.memory.clock) * copy.bytes
         price = price_s(standing, other_load_s)
         wanted = standing.busy or standing.demand_s > 0
         return Candidate(name, copy.bytes, price, wanted, worth, value, copy.used_at)
 
-    def let_go(self, lane: Lane, name: str, reason: str) -> Instruction:
+    def let_go(self, lane: Lane, name: str, reason: str, now: float) -> Instruction:
         """Evict an idle model; its bytes are free once the runtime confirms."""
-        worth = lane.memory.copies[name].worth(self.models[name].footprint.load_s)
+        worth = lane.memory.copies[name].worth(self.models[name].footprint.load_s, now)
         lane.memory.clock = max(lane.memory.clock, worth)
         lane.resident.discard(name)
         lane.leaving.discard(name)
@@ -109,7 +109,7 @@ class Room:
             if self.idle(lane, name) and self.spare(name) and self._dispensable(name)
         ]
         chosen = choose(candidates, need, self._policy) or []
-        return [self.let_go(lane, candidate.model, reason) for candidate in chosen]
+        return [self.let_go(lane, candidate.model, reason, now) for candidate in chosen]
 
     def _dispensable(self, name: str) -> bool:
         return self.demand.seconds(name) <= 0 or self.copies(name) > 1
