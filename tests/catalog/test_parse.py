@@ -84,6 +84,13 @@ def test_profiles_carry_options_for_the_runtime() -> None:
         ),
         ("encode: {dim: 32}", "encode: {dim: 1}\n  score: {}", "f.yaml:6: unknown key 'score'"),
         ("max_tokens: 64", "max_tokens: 0", "f.yaml:6: max_tokens: must be at least 1"),
+        ("max_tokens: 64", "max_tokens: 64\ninputs: []", "f.yaml:7: inputs: must name each kind"),
+        (
+            "max_tokens: 64",
+            "max_tokens: 64\ninputs: [image, image]",
+            "f.yaml:7: inputs: must name each kind",
+        ),
+        ("max_tokens: 64", "max_tokens: 64\ninputs: [video]", "f.yaml:7: inputs"),
         (
             "max_tokens: 64",
             "max_tokens: 64\nmin_replicas: -1",
