@@ -25,9 +25,9 @@ class Memory:
         free = self._free(options)
         if free is not None and options.bytes > free:
             raise OutOfMemory(f"'{model}' needs {options.bytes} bytes and the device has {free}")
-        self._held[model] = options.bytes
         if options.holds:
             self._mappings[model] = _written(options.bytes)
+        self._held[model] = options.bytes
 
     def give_back(self, model: str, options: FakeOptions) -> None:
         """Hold it no longer, but for what leaks."""

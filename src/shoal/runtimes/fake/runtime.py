@@ -93,7 +93,7 @@ class FakeRuntime:
     def _find(self, model: str) -> tuple[Load, FakeOptions]:
         found = self._models.get(model)
         if found is None:
-            raise UnknownModel(f"'{model}' is not resident{nearest(model, self._models)}")
+            raise UnknownModel(f"'{model}' is not resident{nearest(model, list(self._models))}")
         return found
 
 

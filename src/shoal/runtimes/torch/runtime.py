@@ -152,9 +152,10 @@ class TorchRuntime:
         return Stats(held, rss_bytes(), self._batches)
 
     def _resident(self, model: str) -> Model:
-        if model not in self._models:
-            raise UnknownModel(f"{model} is not loaded here{nearest(model, self._models)}")
-        return self._models[model]
+        found = self._models.get(model)  # once: another thread may unload meanwhile
+        if found is None:
+            raise UnknownModel(f"{model} is not loaded here{nearest(model, list(self._models))}")
+        return found
 
 
 def _first_line(error: BaseException) -> str:
