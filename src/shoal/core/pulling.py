@@ -12,6 +12,9 @@ spins.
 *Batch pulls.* A busy lane that is about to be free pulls one whole batch, of one model, and never
 more than it will start: pulled work is work that no other machine can take.
 
+*When.* As long before a lane is free as it takes from asking for a batch until it is prepared, and
+some more where batches end earlier than predicted: both are learned (`core.lead`).
+
 *Which model next.* The one whose head is due first (`core.urgency`): the oldest, or the one with
 the least time. Where it is only guessed that something waits, the head counts as a little younger.
 Never the longest queue as such, and never waiting for a fuller batch.
@@ -31,6 +34,7 @@ from collections.abc import Callable
 from shoal.core.delivery import Units
 from shoal.core.events import Arrived, Instruction, PullEnded, TellPulled, UnitHead
 from shoal.core.lanes import Lane
+from shoal.core.lead import Lead
 from shoal.core.models import ModelState
 from shoal.core.plan import MAX_FETCHING, Plan
 from shoal.core.sources import Source, Sources
@@ -74,7 +78,7 @@ class Pulls:
         self._models = models
         self._units = units
         self._elsewhere = elsewhere
-        self._margin_s = margin_s
+        self.lead = Lead(margin_s)
         self._refused_until = 0.0
         self._stale = True
         self._sizes: list[tuple[int, int]] = []
@@ -101,6 +105,14 @@ class Pulls:
     def arrived(self, event: Arrived, now: float) -> bool:
         """A unit came; whether a batch pull asked for it."""
         return self.sources.arrived(event, now)
+
+    def prepared(self, name: str, now: float) -> None:
+        """Units of this model are on the shelf; once none is missing of a batch, learn how long it took."""
+        source, coming = self._models[name].work, self._models[name].coming["work"]
+        if source.asked_at is None or source.batch is not None or coming:
+            return
+        took_s, source.asked_at = now - source.asked_at, None
+        self.lead.took(took_s)
 
     def gave_back(self, unit: UnitHead, now: float) -> None:
         self.sources.gave_back(unit, now)
@@ -140,7 +152,7 @@ class Pulls:
         out = self._serve()
         if now < self._refused_until:
             return out
-        taking = [lane for lane in self._lanes if lane.can_take(now, self._margin_s)]
+        taking = [lane for lane in self._lanes if lane.can_take(now, self.lead.seconds)]
         if taking != self._took:
             for lane in self._took:
                 if lane not in taking:
@@ -175,6 +187,7 @@ class Pulls:
         out: list[Instruction] = []
         for source, count in plan.pulls():
             out.append(self.sources.ask(source, min(MAX_PULL, count), standing=False))
+            source.asked_at = now
             # Most batches take all there is; what is left is told once it is known.
             out += self._tell(source, 0, now + PATIENCE_S)
         return out + self._watch(watching)

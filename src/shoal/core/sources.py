@@ -32,11 +32,13 @@ class Source:
         due: its head is not due before (as `due_of`).
         came_at: when it last brought a unit.
         asked: units of the open batch pull that have not come.
+        asked_at: when that was opened; None once what it brought is prepared.
         wanted_until: bulk is asked for only while some gateway says that there is any.
     """
 
     __slots__ = (
         "asked",
+        "asked_at",
         "batch",
         "came_at",
         "due",
@@ -58,6 +60,7 @@ class Source:
         self.standing: int | None = None
         self.batch: int | None = None
         self.asked = 0
+        self.asked_at: float | None = None
         self.wanted_until = NEVER
 
     @property

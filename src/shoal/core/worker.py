@@ -47,8 +47,8 @@ class WorkerConfig(msgspec.Struct, frozen=True):
         rss_ceiling: a runtime above so many times its lane's budget is recycled; 0: no such bound.
         margin_s: how long before a lane is free its next batch is sent; forming and sending one
             takes about 0.5 ms.
-        pull_margin_s: how long before a lane is free its next batch is pulled; a pull takes about
-            0.5 ms, tokenizing what it brings about 1 ms.
+        pull_margin_s: how long before a lane is free its next batch is pulled, at least; a pull takes
+            about 0.5 ms, tokenizing what it brings about 1 ms. More where that is seen to take longer.
     """
 
     lanes: list[str]
@@ -111,7 +111,7 @@ class WorkerCore:
             self._packing.next_wake(),
             self._pulls.next_wake(now),
         ]
-        margins_s = (self._config.pull_margin_s, self._config.margin_s)
+        margins_s = (self._pulls.lead.seconds, self._config.margin_s)
         times += [lane.next_wake(now, margins_s) for lane in self.lanes.values() if lane.batches]
         wakes = [time for time in times if time is not None]
         if not wakes:
@@ -196,6 +196,7 @@ class WorkerCore:
                 models[held.head.model] = None
                 out += self.units.prepared(unit, lengths, now)
         for name in models:
+            self._pulls.prepared(name, now)
             out += self._give_back(name, now)
         return out
 
@@ -204,6 +205,7 @@ class WorkerCore:
         if batch is None:
             return []
         out = self._dispatch.finished(batch, event.seconds, now)
+        self._pulls.lead.computed(batch.predicted_s, event.seconds)
         slower = event.seconds / batch.predicted_s
         if slower > SLOW:
             out += self._give_back(batch.model, now, slower)

@@ -13,16 +13,16 @@ from shoal.sim.scenario import Scenario
 
 SEED = 1000
 #: Replicas as multiples of a model's share of traffic.
-SPREADS = (1.0, 1.5, 2.5)
+SPREADS = (1.0, 2.0)
 #: Work in the best replica above which a unit spills, in full batches.
-SPILL_BATCHES = (0.5, 1.0, 2.0, 4.0)
+SPILL_BATCHES = (0.5, 1.5, 4.0)
 #: A setting must be this much better than the best so far to be worth another step.
 STEP = 1.04
 
 
 def tuned(scenario: Scenario, rule: Rule) -> Rule:
-    """The rule with the settings that carry the most load here."""
-    if not rule.tuned:
+    """The rule with the settings that carry the most load here; one model has nothing to tune."""
+    if not rule.tuned or len(scenario.models) == 1:
         return rule
     batch_s = scenario.models[0].budget.seconds
     best: tuple[Rule, Knee | None] | None = None
