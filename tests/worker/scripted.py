@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from shoal.broker.connection import Connection
-from shoal.values import EncodeParams
+from shoal.values import EncodeParams, TrafficClass
 from shoal.wire import subjects
 from shoal.wire.codec import encode
 from shoal.wire.queue import Cancel, GatewayPulse, Reply, ReplyPart, Unit, WorkerPulse, decode_queue
@@ -71,13 +71,18 @@ class ScriptedGateway:
             reply_to=subjects.reply_subject(self.id),
         )
         unit = msgspec.structs.replace(unit, **fields)
-        await self.put(encode(unit), unit.id, budget_s, unit.model)
+        await self.put(encode(unit), unit.id, budget_s, unit.model, unit.klass)
         return unit
 
     async def put(
-        self, data: bytes, message_id: str, ttl_s: float = 60.0, model: str = MODEL
+        self,
+        data: bytes,
+        message_id: str,
+        ttl_s: float = 60.0,
+        model: str = MODEL,
+        klass: TrafficClass = "work",
     ) -> None:
-        subject = subjects.work_subject("work", POOL, model)
+        subject = subjects.work_subject(klass, POOL, model)
         await self.connection.publish_unit(subject, data, ttl_s, message_id)
 
     async def reply(self, unit: Unit, timeout_s: float = 30.0) -> Reply:
@@ -88,8 +93,9 @@ class ScriptedGateway:
     def cancel(self, unit: Unit) -> None:
         self.connection.publish(subjects.CANCELS, encode(Cancel([unit.request])))
 
-    def demand(self, model: str, seconds: float = 1.0) -> None:
-        pulse = encode(GatewayPulse(self.id, POOL, {model: seconds}))
+    def demand(self, model: str, seconds: float = 1.0, bulk_s: float = 0.0) -> None:
+        work = {model: seconds} if seconds else {}
+        pulse = encode(GatewayPulse(self.id, POOL, work, bulk_s={model: bulk_s} if bulk_s else {}))
         self.connection.publish(f"{subjects.GATEWAY_PULSES}.{self.id}", pulse)
 
 

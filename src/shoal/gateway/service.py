@@ -29,6 +29,9 @@ from shoal.wire.queue import GatewayPulse, WorkerPulse, decode_queue
 #: Seconds between pulses while work waits, and while none does.
 BUSY_PULSE_S = 0.25
 IDLE_PULSE_S = 1.0
+#: And at least this, however often work comes to a model that had none: all workers and gateways
+#: hear each of them.
+LEAST_PULSE_S = 0.02
 #: JetStream needs a moment after a restart.
 STREAMS_AGAIN_S = 0.5
 
@@ -152,6 +155,7 @@ class Gateway:
             self._pulse(outstanding)
             if self.fleet.forget_silent(asyncio.get_running_loop().time()):
                 self.inflight.rates_changed()
+            await asyncio.sleep(LEAST_PULSE_S)
             period_s = BUSY_PULSE_S if outstanding else IDLE_PULSE_S
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._pulse_now.wait(), period_s)
