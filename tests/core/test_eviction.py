@@ -2,7 +2,10 @@
 
 from math import inf
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shoal.core.eviction import (
     PATIENCE_S,
@@ -90,3 +93,32 @@ def test_no_model_has_to_wait_longer_than_patience_and_both_loads(
 ) -> None:
     it = standing(load_s=load_s, demand_s=demand_s, busy=True)
     assert price_s(it, 1.0) <= PATIENCE_S + load_s + 1.0
+
+
+candidates = st.lists(
+    st.builds(
+        lambda mb, worth, wanted, used_at: candidate("", mb, worth, wanted=wanted, used_at=used_at),
+        st.integers(1, 500),
+        st.floats(0.0, 10.0),
+        st.booleans(),
+        st.floats(0.0, 1000.0),
+    ),
+    max_size=12,
+).map(lambda found: [msgspec.structs.replace(c, model=f"m{i}") for i, c in enumerate(found)])
+
+
+@given(candidates, st.integers(1, 2000))
+def test_whatever_is_chosen_is_enough_and_no_model_of_it_could_stay(
+    found: list[Candidate], mb: int
+) -> None:
+    names = chosen(found, mb)
+    sizes = {c.model: c.bytes // MB for c in found}
+    if names is None:
+        assert sum(sizes.values()) < mb
+        return
+    freed = sum(sizes[name] for name in names)
+    assert freed >= mb
+    assert all(freed - sizes[name] < mb for name in names)
+    idle = [c for c in found if not c.wanted]
+    if sum(c.bytes for c in idle) >= mb * MB:
+        assert names <= {c.model for c in idle}

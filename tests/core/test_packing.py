@@ -9,6 +9,7 @@ from shoal.core.memory import DEVICE_SHARE
 from shoal.core.models import ModelSpec
 from shoal.core.placement import HOT_FOR_S, RETRY_S
 from shoal.core.recycle import ASK_AFTER_EVICTION_S, ASK_S, EVERY_S, READINGS, SLACK_BYTES
+from shoal.core.residency import LOAD_LIMIT_S
 from shoal.core.worker import WorkerConfig, WorkerCore
 from shoal.errors import ConfigError, ErrorInfo
 from shoal.values import Features
@@ -469,3 +470,14 @@ def test_a_pinned_model_that_had_no_room_gets_it_once_its_cooldown_is_over() -> 
     worker.tell(ev.PeerLost("nobody"), 20.1)
     assert worker.core.lanes["cpu"].evicting == {"n"}
     assert worker.tell(ev.Evicted("cpu", "n")) == [ev.Load("cpu", "m")]
+
+
+def test_a_load_that_never_ends_is_ended_with_its_process() -> None:
+    worker = Worker()
+    worker.demand(0.0, n=0.1)
+    assert worker.tell(ev.Ticked(), LOAD_LIMIT_S - 1.0) == []
+    assert worker.tell(ev.Ticked(), LOAD_LIMIT_S) == [ev.KillRuntime("cpu", "fake")]
+    assert worker.tell(ev.Ticked(), LOAD_LIMIT_S + 1.0) == []
+    worker.starts = False
+    out = worker.tell(ev.RuntimeDied("cpu", "fake", "exit status -9"))
+    assert out == [ev.StartRuntime("cpu", "fake")]

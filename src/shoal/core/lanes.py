@@ -100,6 +100,7 @@ class Lane:
         self.evicting: set[str] = set()  # the runtime was told to let go of it
         self.starved = False  # a batch was out of memory: none is sent before those are gone
         self.loading: str | None = None
+        self.loading_since = 0.0
         self.to_load: deque[str] = deque()
         self.batches: deque[Batch] = deque()
         self.free_at = 0.0

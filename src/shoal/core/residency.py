@@ -7,7 +7,7 @@ again before its cooldown ends: then pinned models are, and others may be asked 
 
 from __future__ import annotations
 
-from shoal.core.events import Instruction, Load, Loaded, StartRuntime
+from shoal.core.events import Instruction, KillRuntime, Load, Loaded, StartRuntime
 from shoal.core.lanes import Lane, Runtime
 from shoal.core.memory import DEVICE_SHARE
 from shoal.core.models import ModelState
@@ -16,6 +16,8 @@ from shoal.errors import ConfigError
 #: Deaths of a runtime in a row, while it started or loaded a model, until that counts as the
 #: model's failure: one may be an accident, and each costs the lane's other models a reload.
 MAX_LOAD_CRASHES = 3
+#: A load that takes this long will never end: its files, 20 GB over 100 Mbit/s, came before that.
+LOAD_LIMIT_S = 1800.0
 
 
 class Residency:
@@ -228,23 +230,35 @@ class Residency:
         """Start the runtimes that the loads to come need, and the loads whose runtime is up."""
         out: list[Instruction] = []
         for lane in self._lanes.values():
-            if lane.loading is not None or not lane.to_load:
+            if lane.loading is not None:
+                out += self._hung(lane, lane.loading, now)
+                continue
+            if not lane.to_load:
                 continue
             kind = self._models[lane.to_load[0]].spec.kind
             runtime = lane.runtimes.setdefault(kind, Runtime())
             if runtime.state == "up":
                 if kind in self.spared(lane) and lane.computing(kind):
                     continue
-                lane.loading = lane.to_load.popleft()
+                lane.loading, lane.loading_since = lane.to_load.popleft(), now
                 out.append(Load(lane.id, lane.loading))
             elif runtime.state == "down" and (runtime.restart_at or 0.0) <= now:
                 runtime.state, runtime.restart_at = "starting", None
                 out.append(StartRuntime(lane.id, kind))
         return out
 
+    def _hung(self, lane: Lane, name: str, now: float) -> list[Instruction]:
+        """End a process that loads for ever; `runtime_died` says what follows."""
+        if now < lane.loading_since + LOAD_LIMIT_S:
+            return []
+        lane.loading_since = now
+        return [KillRuntime(lane.id, self._models[name].spec.kind)]
+
     def next_wake(self) -> float | None:
-        """When a runtime that died may be started again, or a cooldown ends."""
+        """When a runtime that died may be started again, a cooldown ends, or a load took too long."""
         times = [model.failed_until for model in self._cooling.values()]
+        loading = [lane for lane in self._lanes.values() if lane.loading is not None]
+        times += [lane.loading_since + LOAD_LIMIT_S for lane in loading]
         for lane in self._lanes.values():
             if lane.loading is not None or not lane.to_load:
                 continue  # as in `decide`: until that is over, no runtime is started
