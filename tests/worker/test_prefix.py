@@ -114,6 +114,20 @@ def test_wherever_the_cut_comes_to_lie(tokenizer: Tokenizer) -> None:
         assert prefixes.first_ids(moved, 20) == whole_ids(tokenizer, moved)[:20], shift
 
 
+def test_what_lies_near_the_cut_is_not_believed(
+    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Prefixes of 1024 characters, and so many tokens wanted that the last ones come near their end."""
+    monkeypatch.setattr("shoal.worker.prefix.CHARACTERS_PER_TOKEN", 0)
+    prefixes, text = Prefixes(tokenizer), odd_text(99, 6000)
+    for shift in range(0, 120, 10):
+        moved = text[shift:]
+        whole = whole_ids(tokenizer, moved)
+        for characters in range(500, 1100, 20):
+            count = len(whole_ids(tokenizer, moved[:characters]))
+            assert prefixes.first_ids(moved, count) == whole[:count], (shift, characters)
+
+
 @pytest.mark.parametrize(
     "text",
     [
