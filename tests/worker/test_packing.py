@@ -27,14 +27,16 @@ MB = 10**6
 
 @pytest.fixture
 def cards(tmp_path: Path) -> list[str]:
+    return write_cards(tmp_path / "cards")
+
+
+def write_cards(folder: Path, **changes: object) -> list[str]:
     """Three models of 60 MB each, whose runtime really holds them."""
-    options = msgspec.json.encode(
-        {"inputs": "text", "bytes": 60 * MB, "holds": True, "load_s": 0.2}
-    ).decode()
-    folder = tmp_path / "cards"
+    options = {"inputs": "text", "bytes": 60 * MB, "holds": True, "load_s": 0.2} | changes
+    text = msgspec.json.encode(options).decode()
     folder.mkdir()
     for name in ("a", "b", "c"):
-        (folder / f"{name}.yaml").write_text(CARD.format(name=name, options=options, dim=8))
+        (folder / f"{name}.yaml").write_text(CARD.format(name=name, options=text, dim=8))
     return [str(folder)]
 
 
@@ -88,6 +90,35 @@ async def test_a_pinned_model_stays_while_others_take_turns(
     for model in ("b", "c", "b", "a"):
         await ask(gateway, model)
         assert "a" in worker.core.lanes["cpu"].resident
+
+
+async def test_a_load_that_is_out_of_memory_evicts_and_is_tried_again(
+    start_worker: StartWorker, gateway: ScriptedGateway, tmp_path: Path
+) -> None:
+    cards = write_cards(tmp_path / "cards", device_bytes=100 * MB)
+    worker = await start_worker(catalog=cards, models=[], memory_bytes=500 * MB)
+    await ask(gateway, "a")
+    await ask(gateway, "b")
+    assert worker.core.lanes["cpu"].resident == {"b"}
+
+
+async def test_a_model_larger_than_the_budget_fails_with_both_sizes(
+    start_worker: StartWorker, gateway: ScriptedGateway, cards: list[str]
+) -> None:
+    worker = await start_worker(catalog=cards, models=[], memory_bytes=50 * MB)
+    reasons: list[str] = []
+
+    def failed() -> bool:
+        said = gateway.pulses[worker.id].models.get("a") if gateway.pulses else None
+        reasons.append(said.reason or "" if said is not None else "")
+        return bool(reasons[-1])
+
+    async with demand(gateway, "a"):
+        await until(failed)
+    reason = reasons[-1]
+    assert "60 MB" in reason
+    assert "50 MB" in reason
+    assert not worker.core.lanes["cpu"].resident
 
 
 async def test_a_crowd_that_asks_three_workers_for_a_cold_model_causes_one_load(

@@ -12,7 +12,7 @@ from typing import Any
 
 from shoal.broker.kv import Bucket
 from shoal.core import events as ev
-from shoal.errors import BrokerError, ShoalError, Unavailable
+from shoal.errors import ShoalError
 from shoal.telemetry import log
 from shoal.telemetry.metrics import WorkerMetrics
 from shoal.wire import subjects
@@ -70,7 +70,7 @@ class Claims:
     async def _claim(self, model: str, ttl_s: float) -> None:
         try:
             revision = await self._put(model, ttl_s)
-        except (Unavailable, BrokerError) as error:
+        except ShoalError as error:
             self._ready = False
             revision = None
             _log.event("claim_failed", level="warning", model=model, error=error.message)
