@@ -175,7 +175,7 @@ class Outside:
         assert 1 <= pull.count <= MAX_PULL
         wanted = {m for lane in self.core.lanes.values() for m in lane.resident}
         assert pull.model in wanted | self.claimed, f"pulls {pull.model}, which is not here"
-        waiting_s = self.core.models[pull.model].waiting_s
+        waiting_s = self.core.models[pull.model].waiting[pull.klass]
         assert waiting_s < len(LANES) * BUDGET.seconds, "pulls beyond its credit"
         assert pull.pull not in self.pulls
         self.pulls[pull.pull] = pull
