@@ -77,8 +77,14 @@ async def test_a_model_is_loaded_on_demand_by_evicting_another(
     assert len(lane.resident) == 2
     assert lane.memory.used == 120 * MB
     assert sum(loads(worker, model) for model in "abc") == 4
-    await until(lambda: gateway.pulses[worker.id].memory["cpu"].held_bytes == 120 * MB)
+
+    def told() -> bool:
+        model = gateway.pulses[worker.id].models.get(gone)
+        return model is not None and model.state == "resident"
+
+    await until(told)
     pulse = gateway.pulses[worker.id]
+    assert pulse.memory["cpu"].held_bytes == 120 * MB
     assert (pulse.models[gone].bytes, pulse.memory["cpu"].budget_bytes) == (60 * MB, 150 * MB)
     assert pulse.models[gone].load_s >= 0.2
 
