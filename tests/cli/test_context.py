@@ -8,7 +8,7 @@ import pytest
 from shoal.cli import context
 from shoal.cli.context import Given, Running, child_environment, load_settings
 from shoal.errors import ConfigError
-from shoal.settings import GatewaySettings, WorkerSettings
+from shoal.settings import CommonSettings, GatewaySettings, WorkerSettings
 
 
 @pytest.fixture
@@ -88,3 +88,16 @@ def test_a_running_serve_is_found_and_a_dead_one_forgotten(
     monkeypatch.delenv("SHOAL_URL", raising=False)
     assert context.gateway_url(None) == "http://127.0.0.1:9"
     assert context.gateway_url("http://flag/") == "http://flag"
+
+
+def test_the_broker_is_the_one_named_else_that_of_the_serve_that_runs_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(context, "state_dir", lambda: tmp_path)
+    named = CommonSettings(broker_url="nats://far:4222", pool="gpu")
+    assert context.with_broker(named) == named
+    with pytest.raises(ConfigError, match="--broker-url"):
+        context.with_broker(CommonSettings())
+    context.write_running(Running(os.getpid(), "http://here", "nats://here"))
+    found = context.with_broker(CommonSettings(pool="gpu"))
+    assert (found.broker_url, found.pool) == ("nats://here", "gpu")
