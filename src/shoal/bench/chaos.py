@@ -9,30 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import random
-import signal
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
 from shoal.bench import fleet as fleets
 from shoal.bench import report
-from shoal.bench.callers import Callers, Tally, expires_in_time
+from shoal.bench.callers import Callers, Tally
 from shoal.bench.failure import BenchFailed
-from shoal.bench.fleet import Fleet, Machine
-from shoal.bench.processes import paused
+from shoal.bench.fleet import Fleet
+from shoal.bench.strikes import PHASES, Blow, Phase
 from shoal.errors import ShoalError
-
-#: How long a process is stopped: longer than `ack_wait_s`, so that its units go to others.
-STOPPED_S = 3.0
-CUT_S = 3.0
-DELAY_S = 0.05
-#: Requests whose deadline passes while no worker runs, and that deadline.
-LATE, LATE_S = 20, 1.0
-
-Strike = Callable[["Blow"], Awaitable[None]]
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -43,37 +32,6 @@ class Plan(msgspec.Struct, frozen=True):
     gap_s: float = 2.0
     seed: int = 1
     only: list[str] = []
-
-
-class Blow(msgspec.Struct, frozen=True):
-    """What a fault has at hand when it strikes."""
-
-    fleet: Fleet
-    callers: Callers
-    chance: random.Random
-
-    def machine(self) -> Machine:
-        return self.chance.choice(self.fleet.machines)
-
-    def pid(self, role: str) -> int:
-        """A process of this role, by chance. Raises `BenchFailed` if its machine has none."""
-        machine = self.machine()
-        pid = self.fleet.broker.pid if role == "broker" else machine.pid(role)
-        if pid is None:
-            raise BenchFailed(f"machine {machine.number} has no {role}")
-        return pid
-
-
-class Phase(msgspec.Struct, frozen=True):
-    """A kind of fault. `retry`: callers must ask again, as the page on faults says.
-
-    `counts`: its requests are among those of the plan.
-    """
-
-    name: str
-    strike: Strike
-    retry: bool = False
-    counts: bool = False
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -98,81 +56,6 @@ class Result(msgspec.Struct, frozen=True):
     seed: int
     outcomes: list[Outcome]
     letters: int
-
-
-# --- the faults -----------------------------------------------------------------------------------
-
-
-def _kill(role: str) -> Strike:
-    async def strike(blow: Blow) -> None:
-        os.kill(blow.pid(role), signal.SIGKILL)
-
-    return strike
-
-
-def _stop(role: str) -> Strike:
-    async def strike(blow: Blow) -> None:
-        with paused([blow.pid(role)]):
-            await asyncio.sleep(STOPPED_S)
-
-    return strike
-
-
-def _cut(role: str) -> Strike:
-    async def strike(blow: Blow) -> None:
-        proxy = blow.machine().proxy
-        proxy.cut(role)
-        await asyncio.sleep(CUT_S)
-        proxy.heal()
-
-    return strike
-
-
-async def _silence(blow: Blow) -> None:
-    """Half-open: both ends believe in a connection over which nothing comes any more."""
-    blow.machine().proxy.silence(blow.chance.choice(["worker", "gateway"]))
-
-
-async def _delay(blow: Blow) -> None:
-    proxy = blow.machine().proxy
-    proxy.delay_s = DELAY_S
-    await asyncio.sleep(STOPPED_S)
-    proxy.heal()
-
-
-async def _poison(blow: Blow) -> None:
-    await blow.callers.bomb()
-
-
-async def _expire(blow: Blow) -> None:
-    """No worker runs, so that deadlines pass: on both gateways, whatever their clocks say."""
-    workers = [pid for m in blow.fleet.machines if (pid := m.pid("worker")) is not None]
-    with paused(workers):
-        urls = [blow.fleet.urls[n % len(blow.fleet.urls)] for n in range(LATE)]
-        held = await asyncio.gather(*(expires_in_time(url, LATE_S) for url in urls))
-    if not all(held):
-        raise BenchFailed(f"{held.count(False)} of {LATE} requests missed their deadline's 504")
-
-
-PHASES = [
-    Phase("kill worker", _kill("worker"), counts=True),
-    Phase("kill runtime", _kill("runtime"), counts=True),
-    Phase("kill broker", _kill("broker"), retry=True, counts=True),
-    Phase("kill gateway", _kill("gateway"), retry=True),
-    Phase("stop worker", _stop("worker")),
-    Phase("stop runtime", _stop("runtime")),
-    Phase("stop gateway", _stop("gateway")),
-    Phase("stop broker", _stop("broker")),
-    Phase("cut worker", _cut("worker")),
-    Phase("cut gateway", _cut("gateway"), retry=True),
-    Phase("half-open", _silence, retry=True),
-    Phase("slow network", _delay),
-    Phase("poison", _poison),
-    Phase("deadlines", _expire),
-]
-
-
-# --- a run ----------------------------------------------------------------------------------------
 
 
 async def run(plan: Plan, tell: Callable[[str], None]) -> Result:
@@ -233,6 +116,8 @@ async def _phase(plan: Plan, phase: Phase, fleet: Fleet) -> Outcome:
         fleet.logged("redelivered") - redelivered,
         fleet.logged("duplicate_reply") - dropped,
     )
+    if phase.name == "kill worker" and not outcome.redelivered:
+        raise BenchFailed("no unit was redelivered: the kills found no work under way")
     if not outcome.good:
         raise BenchFailed(f"not every request was answered as it must\n{table([outcome])}")
     return outcome
