@@ -105,7 +105,7 @@ def test_the_model_whose_head_is_oldest_is_pulled_next_and_no_other() -> None:
     desk.now = 0.01
     desk.arrive("c1", "c", pending=3, published=-0.2)  # both go back: the lane is busy
     desk.arrive("b1", "b", pending=400, published=-0.1)
-    assert pulls(desk.at(0.047)) == [("c", 4, False, "work")]
+    assert pulls(desk.at(0.047)) == [("c", 10, False, "work")]
 
 
 def test_a_deadline_that_is_near_counts_before_age() -> None:
@@ -171,7 +171,7 @@ def test_a_unit_that_was_given_back_is_not_asked_for_before_a_lane_is_about_to_b
     desk.now = 0.01
     assert desk.arrive("b1", "b") == [ev.Return("b1", 0.0)]
     assert pulls(desk.at(0.045)) == []
-    assert pulls(desk.at(0.047)) == [("b", 1, False, "work")]
+    assert pulls(desk.at(0.047)) == [("b", 10, False, "work")]
 
 
 # --- bulk -----------------------------------------------------------------------------------------

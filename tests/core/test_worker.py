@@ -482,7 +482,7 @@ def test_the_queue_that_others_neglect_goes_first() -> None:
     core.handle(ev.PeerPulled("m", "work", pending=1, due=1.8), 1.01)
     core.handle(ev.PeerPulled("n", "work", pending=0, due=2.03), 1.03)
     out = core.handle(ev.Ticked(), 1.0465)
-    assert out[:1] == [ev.Pull(3, "m", 1, standing=False)]
+    assert out[:1] == [ev.Pull(3, "m", 2, standing=False)]
 
 
 def test_what_others_tell_of_a_model_that_is_not_known_here_is_ignored() -> None:

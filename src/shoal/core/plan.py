@@ -114,8 +114,9 @@ class Plan:
         return max(1, int(seconds / model.unit_s + 1e-6))
 
     def pulls(self) -> list[tuple[Source, int]]:
-        """What to ask for: how many units of which source."""
-        return [
-            (source, min(self._count(source), source.pending or self._count(source)))
-            for source in self._wanted
-        ]
+        """What to ask for: how many units of which source; only what was told just now bounds it."""
+        counts = {source: self._count(source) for source in self._wanted}
+        for source, count in counts.items():
+            if source.pending and self._now - source.told_at <= STALE_S:
+                counts[source] = min(count, source.pending)
+        return list(counts.items())

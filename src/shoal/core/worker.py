@@ -24,6 +24,8 @@ from shoal.core.returning import AT_ONCE_S, SLOW, Returning
 from shoal.errors import ModelLoadFailed
 
 NEVER = -math.inf
+#: Events from which nothing else follows while nothing is due; one in four or more.
+QUIET = (ev.Settled, ev.PeerPulled)
 #: Events that come with every unit, and never change what is resident.
 FREQUENT = (
     ev.PeerPulled,
@@ -88,8 +90,8 @@ class WorkerCore:
 
     def handle(self, event: ev.Event, now: float) -> list[Instruction]:
         """Take in what happened at `now`; returns what to do, in order."""
-        if isinstance(event, ev.Settled) and now < self._wake:
-            return self.units.settled(event.unit)  # one event in four; nothing else follows
+        if isinstance(event, QUIET) and now < self._wake:
+            return self._react(event, now)
         self._wake = NEVER
         self._residency.cool(now)
         out = self._react(event, now)
