@@ -40,12 +40,12 @@ def plan(
     shoal plan gateway.log --fleet devices.toml
     """
     from shoal.sim.fleet import DEFAULT, read_fleet
-    from shoal.sim.plan import advise
+    from shoal.sim.plan import Question
     from shoal.sim.trace import read_trace
 
     calls = read_trace(trace, tokens)
     known = DEFAULT if fleet is None else read_fleet(fleet)
-    advice = [advise(calls, known, kind, goal_ms / 1e3, 0.99) for kind in known.kinds]
+    advice = [Question(calls, known, kind, goal_ms / 1e3).answer() for kind in known.kinds]
     advice.sort(key=lambda a: (not a.devices, a.price, a.devices))
     if as_json:
         typer.echo(msgspec.json.format(msgspec.json.encode(advice)).decode())

@@ -6,6 +6,7 @@ what would have helped one device fewer: memory without end, or nothing but more
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import msgspec
@@ -14,18 +15,23 @@ from shoal.sim.fleet import Fleet, Kind, Size, model_on
 from shoal.sim.meter import Outcome
 from shoal.sim.rules import PULL
 from shoal.sim.run import play
-from shoal.sim.scenario import Cluster, Scenario, Traffic
+from shoal.sim.scenario import Cluster, Model, Scenario, Traffic
 from shoal.sim.stage import Span
 from shoal.sim.trace import Trace
+from shoal.sim.workload import Request
 
 #: Most devices of one kind that are tried.
 MOST = 512
-#: Share of a trace in which caches and cost models warm up, not judged.
+#: Share of a trace in which cost models warm up, not judged.
 WARM = 0.2
+#: Time for devices that start with nothing to load what is asked for.
+LOADING_S = 20.0
 #: Steps in the search of headroom, between once and four times the traffic: known to 9 %.
 HEADROOM_STEPS, HEADROOM_MOST = 4, 4.0
-#: The goal is missed by one device fewer while devices are mostly idle: what binds is no throughput.
+#: The goal is missed while devices are mostly idle: what binds is no throughput.
 IDLE = 0.5
+#: And if they are nearly all idle, more of them will not help.
+HOPELESS = 0.02
 
 Bound = Literal["throughput", "memory", "latency", "one is enough"]
 
@@ -51,78 +57,93 @@ class Advice(msgspec.Struct, frozen=True):
         return self.devices * self.kind.price
 
 
-def advise(trace: Trace, fleet: Fleet, kind: Kind, goal_s: float, share: float) -> Advice:
+class Question(msgspec.Struct, frozen=True):
     """The least number of devices of this kind so that `share` of requests are within `goal_s`."""
-    least, most = 0, 1
-    good: Outcome | None = None
-    while most <= MOST:
-        outcome = _try(trace, fleet, kind, goal_s, most)
-        if outcome.late <= 1 - share:
-            good = outcome
-            break
-        least, most = most, most * 2
-    if good is None:
-        return Advice(kind, 0, "latency")
-    while most - least > 1:
-        middle = (least + most) // 2
-        outcome = _try(trace, fleet, kind, goal_s, middle)
-        if outcome.late <= 1 - share:
-            good, most = outcome, middle
-        else:
-            least = middle
-    bound = _bound(trace, fleet, kind, goal_s, share, most)
-    return Advice(kind, most, bound, good, _headroom(trace, fleet, kind, goal_s, share, most))
 
+    trace: Trace
+    fleet: Fleet
+    kind: Kind
+    goal_s: float
+    share: float = 0.99
 
-def _try(
-    trace: Trace,
-    fleet: Fleet,
-    kind: Kind,
-    goal_s: float,
-    workers: int,
-    faster: float = 1.0,
-    *,
-    memory: bool = True,
-) -> Outcome:
-    world = _world(trace, fleet, kind, goal_s, workers, memory=memory)
-    seconds = trace.seconds / faster
-    span = Span(WARM * seconds, (1 - WARM) * seconds, give_up=True)
-    return play(world, PULL, trace.faster(faster), span, seed=1)
+    def answer(self) -> Advice:
+        """Search it: doubling first, then by halves."""
+        least, most = 0, 1
+        good: Outcome | None = None
+        while most <= MOST and good is None:
+            outcome = self._try(most)
+            if self._good(outcome):
+                good = outcome
+            elif self._fits and most > 1 and outcome.utilisation < HOPELESS:
+                break
+            else:
+                least, most = most, most * 2
+        if good is None:
+            return Advice(self.kind, 0, "latency")
+        while most - least > 1:
+            middle = (least + most) // 2
+            outcome = self._try(middle)
+            if self._good(outcome):
+                good, most = outcome, middle
+            else:
+                least = middle
+        return Advice(self.kind, most, self._bound(most), good, self._headroom(most))
 
+    def _good(self, outcome: Outcome) -> bool:
+        return outcome.late <= 1 - self.share
 
-def _world(
-    trace: Trace, fleet: Fleet, kind: Kind, goal_s: float, workers: int, *, memory: bool
-) -> Scenario:
-    longest = max(max(request.lengths) for request in trace.requests)
-    models = tuple(
-        model_on(kind, name, trace.share(name), fleet.models.get(name, Size()), longest)
-        for name in trace.models
-    )
-    room = int(kind.memory_gb * (1 << 30))
-    fits = not memory or sum(model.bytes for model in models) <= room
-    cluster = Cluster(workers, lane_bytes=None if fits else room)
-    return Scenario(kind.name, models, Traffic(), cluster, goal_s)
+    def _try(self, workers: int, faster: float = 1.0, *, memory: bool = True) -> Outcome:
+        world = self._world(workers, memory=memory)
+        requests, seconds = self.trace.faster(faster), self.trace.seconds / faster
+        span = Span(WARM * seconds, (1 - WARM) * seconds, give_up=True)
+        if world.cluster.lane_bytes is not None:
+            # First to load what is asked for, as often as that takes; then once more to be judged.
+            passes = math.ceil(LOADING_S / seconds)
+            requests = [
+                Request(r.at + number * seconds, r.model, r.lengths)
+                for number in range(passes + 1)
+                for r in requests
+            ]
+            span = Span(passes * seconds, seconds, give_up=True)
+        return play(world, PULL, requests, span, seed=1)
 
+    @property
+    def _models(self) -> tuple[Model, ...]:
+        trace, sizes = self.trace, self.fleet.models
+        longest = max(max(request.lengths) for request in trace.requests)
+        return tuple(
+            model_on(self.kind, name, trace.share(name), sizes.get(name, Size()), longest)
+            for name in trace.models
+        )
 
-def _bound(
-    trace: Trace, fleet: Fleet, kind: Kind, goal_s: float, share: float, devices: int
-) -> Bound:
-    if devices == 1:
-        return "one is enough"
-    fewer = _try(trace, fleet, kind, goal_s, devices - 1, memory=False)
-    if fewer.late <= 1 - share:
-        return "memory"
-    return "latency" if fewer.utilisation < IDLE else "throughput"
+    @property
+    def _room(self) -> int:
+        return int(self.kind.memory_gb * (1 << 30))
 
+    @property
+    def _fits(self) -> bool:
+        """Whether one device holds all models."""
+        return sum(model.bytes for model in self._models) <= self._room
 
-def _headroom(
-    trace: Trace, fleet: Fleet, kind: Kind, goal_s: float, share: float, devices: int
-) -> float:
-    least, most = 1.0, HEADROOM_MOST
-    for _ in range(HEADROOM_STEPS):
-        middle = (least * most) ** 0.5
-        if _try(trace, fleet, kind, goal_s, devices, middle).late <= 1 - share:
-            least = middle
-        else:
-            most = middle
-    return least
+    def _world(self, workers: int, *, memory: bool) -> Scenario:
+        limited = memory and not self._fits
+        cluster = Cluster(workers, lane_bytes=self._room if limited else None)
+        return Scenario(self.kind.name, self._models, Traffic(), cluster, self.goal_s)
+
+    def _bound(self, devices: int) -> Bound:
+        if devices == 1:
+            return "one is enough"
+        fewer = self._try(devices - 1, memory=False)
+        if self._good(fewer):
+            return "memory"
+        return "latency" if fewer.utilisation < IDLE else "throughput"
+
+    def _headroom(self, devices: int) -> float:
+        least, most = 1.0, HEADROOM_MOST
+        for _ in range(HEADROOM_STEPS):
+            middle = (least * most) ** 0.5
+            if self._good(self._try(devices, middle)):
+                least = middle
+            else:
+                most = middle
+        return least

@@ -105,6 +105,7 @@ class Stage:
     def outcome(self, redelivered: int = 0) -> Outcome:
         """The figures of what was played."""
         cluster = self.scenario.cluster
+        self.meter.end = max(self.meter.start + 1e-9, min(self.meter.end, self.clock.now))
         return self.meter.outcome(
             cluster.workers * cluster.lanes,
             redelivered,

@@ -1,0 +1,39 @@
+"""`shoal sim`: a small comparison end to end, and what is said of wrong flags."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from shoal.cli.main import app
+from shoal.errors import ConfigError
+
+
+def test_a_comparison_with_a_picture(tmp_path: Path) -> None:
+    picture = tmp_path / "knees.svg"
+    args = ["sim", "--workload", "one", "--workers", "1", "--device", "cpu", "--seeds", "1"]
+    args += ["--rules", "pull,round-robin", "--processes", "2", "--json", "--plot", str(picture)]
+    result = CliRunner().invoke(app, args)
+    assert result.exit_code == 0, result.output
+    rows = msgspec.json.decode(result.stdout)["rows"]
+    assert [row["rule"] for row in rows] == ["pull", "round-robin"]
+    assert all(row["tokens"] > 0 and row["half_p99_s"] > 0 for row in rows)
+    assert rows[0]["gain"] is None
+    assert rows[1]["gain"] > 0
+    assert picture.read_text().startswith("<?xml")
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--workload", "mani"], "did you mean 'many'"),
+        (["--rules", "pul"], "did you mean 'pull'"),
+        (["--device", "tpu"], "gpu, cpu"),
+        (["--workers", "8,x"], "'x' is no number"),
+    ],
+)
+def test_wrong_flags_are_told(args: list[str], said: str) -> None:
+    result = CliRunner().invoke(app, ["sim", *args])
+    assert isinstance(result.exception, ConfigError)
+    assert said in result.exception.message
