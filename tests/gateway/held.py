@@ -18,6 +18,10 @@ class Held:
     def __call__(self, unit: Unit, ack: str) -> None:
         self.units.append((unit, ack))
 
+    async def come(self, count: int) -> None:
+        """Wait until so many have come."""
+        await until(lambda: len(self.units) >= count)
+
     def send(self, position: int) -> Unit:
         unit, ack = self.units[position]
         self._worker.send(unit, embed(unit, ack))

@@ -127,7 +127,7 @@ async def test_too_much_queued_is_429_before_any_work(
         assert refused.headers["retry-after"] == "2"
         assert inflight.units == 4
         for number in range(4):
-            await until(lambda number=number: len(held.units) > number)
+            await held.come(number + 1)
             held.send(number)
         assert [(await answer).status_code for answer in waiting] == [200] * 4
 

@@ -18,8 +18,8 @@ from shoal.errors import ConfigError
 from shoal.gateway.main import bind
 from shoal.settings import GatewaySettings
 from tests.gateway.conftest import MODEL, until
+from tests.gateway.held import Held
 from tests.gateway.scripted import ScriptedWorker, embed
-from tests.gateway.test_inflight import Held
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
