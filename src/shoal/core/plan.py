@@ -7,6 +7,7 @@ for what is lacking one source is chosen. Interactive work covers a lane before 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from shoal.core.batcher import BULK_SHARE
 from shoal.core.delivery import Units
@@ -35,7 +36,9 @@ class Plan:
         self._now = now
         self._wanted: dict[Source, float] = {}
         self._units = units
-        self._used: dict[tuple[str, TrafficClass], float] = {}
+        # What is here or on its way: looked at, and the rest.
+        self._left: dict[TrafficClass, list[tuple[str, float]]] = {"work": [], "bulk": []}
+        self._more = {klass: self._supply(klass) for klass in self._left}
 
     def fill(self, lane: Lane) -> bool:
         """Cover this lane's next batch; False if no interactive work is known for it."""
@@ -57,15 +60,18 @@ class Plan:
     def _cover(self, lane: Lane, klass: TrafficClass, most: float) -> tuple[str | None, float]:
         """Use up to `most` batches of what is here for this lane; the first model and how much."""
         first, share = None, 0.0
-        for name, batches in self._supply(klass):
-            there = batches - self._used.get((name, klass), 0.0)
-            if there > 0 and lane.serves(name):
-                part = min(most - share, there)
-                self._used[name, klass] = batches - there + part
+        kept: list[tuple[str, float]] = []
+        left = iter(self._left[klass])
+        for name, there in chain(left, self._more[klass]):
+            part = min(most - share, there) if lane.serves(name) else 0.0
+            if part > 0:
                 share += part
                 first = first or name
-                if share >= most:
-                    break
+            if there > part:
+                kept.append((name, there - part))
+            if share >= most:
+                break
+        self._left[klass] = [*kept, *left]
         return first, share
 
     def _supply(self, klass: TrafficClass) -> Iterator[tuple[str, float]]:
