@@ -161,7 +161,8 @@ def test_a_batch_that_is_due_first_is_not_overtaken_while_its_items_are_coming()
 def test_each_model_has_one_standing_pull_and_a_busy_lane_leaves_them_open() -> None:
     desk = Desk(peers=True)
     desk.busy()
-    assert len(desk.core._pulls.sources) == 2
+    opened = [i.model for i in desk.said if isinstance(i, ev.Pull) and i.standing]
+    assert opened == MODELS
     assert not any(isinstance(i, ev.Withdraw) for i in desk.said)
 
 
