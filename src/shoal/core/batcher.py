@@ -17,7 +17,8 @@ import msgspec
 
 from shoal.core.cost import CostModel
 from shoal.core.events import Item, UnitHead
-from shoal.core.turns import TINY_S, Place, Terms, Turns
+from shoal.core.rota import TINY_S, Terms
+from shoal.core.turns import Place, Turns
 from shoal.core.urgency import due_of, rank_of
 from shoal.values import TrafficClass
 

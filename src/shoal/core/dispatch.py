@@ -19,7 +19,7 @@ from shoal.core.delivery import Units
 from shoal.core.events import Instruction, Item
 from shoal.core.lanes import Batch, Lane
 from shoal.core.models import ModelState
-from shoal.core.turns import TINY_S
+from shoal.core.rota import TINY_S
 from shoal.errors import ComputeFailed, DeadLettered
 from shoal.values import features_of
 
