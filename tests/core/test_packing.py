@@ -4,12 +4,12 @@ import pytest
 
 from shoal.core import events as ev
 from shoal.core.batcher import Budget
-from shoal.core.claims import LINGER_S, TTL_S
+from shoal.core.claims import LINGER_S, RENEW_S, TTL_S
 from shoal.core.memory import DEVICE_SHARE
 from shoal.core.models import ModelSpec
 from shoal.core.placement import HOT_FOR_S, RETRY_S
 from shoal.core.recycle import ASK_AFTER_EVICTION_S, ASK_S, EVERY_S, READINGS, SLACK_BYTES
-from shoal.core.residency import LOAD_LIMIT_S
+from shoal.core.residency import EVICT_LIMIT_S, LOAD_LIMIT_S
 from shoal.core.worker import WorkerConfig, WorkerCore
 from shoal.errors import ConfigError, ErrorInfo
 from shoal.values import Features
@@ -117,6 +117,20 @@ def test_a_model_with_units_here_is_not_evicted_but_no_more_is_pulled_for_it() -
     assert not any(isinstance(i, ev.Pull) for i in worker.core.handle(ev.Ticked(), 100.1))
     out = worker.tell(ev.Finished("cpu", run.batch, 0.01), 100.2)
     assert out == [ev.Reply("u"), ev.Evict("cpu", "m", "for n")]
+
+
+def test_a_model_whose_claim_is_lost_before_it_is_idle_stays() -> None:
+    worker = Worker()
+    worker.load("m", at=0.0)
+    run = worker.run("u")
+    worker.demand(50.0, n=0.1, m=0.1)
+    worker.demand(100.0, n=0.1, m=0.1)
+    worker.grants = False
+    assert ev.Claim("m", TTL_S) in worker.tell(ev.Ticked(), 100.0 + RENEW_S)
+    worker.tell(ev.ClaimRefused("m"))
+    assert worker.core.lanes["cpu"].leaving == set()
+    assert worker.tell(ev.Finished("cpu", run.batch, 0.01), 103.1) == [ev.Reply("u")]
+    assert worker.lane == {"m"}
 
 
 def test_a_unit_that_comes_for_a_model_that_went_is_given_back() -> None:
@@ -468,7 +482,7 @@ def test_a_pinned_model_that_had_no_room_gets_it_once_its_cooldown_is_over() -> 
     worker.tell(ev.Finished("cpu", 1, 0.01))
     worker.tell(ev.Ticked(), 20.0)
     worker.tell(ev.PeerLost("nobody"), 20.1)
-    assert worker.core.lanes["cpu"].evicting == {"n"}
+    assert set(worker.core.lanes["cpu"].evicting) == {"n"}
     assert worker.tell(ev.Evicted("cpu", "n")) == [ev.Load("cpu", "m")]
 
 
@@ -481,3 +495,22 @@ def test_a_load_that_never_ends_is_ended_with_its_process() -> None:
     worker.starts = False
     out = worker.tell(ev.RuntimeDied("cpu", "fake", "exit status -9"))
     assert out == [ev.StartRuntime("cpu", "fake")]
+
+
+def test_an_eviction_that_never_ends_is_ended_with_its_process() -> None:
+    worker = Worker()
+    worker.load("m", at=0.0)
+    worker.demand(100.0, n=0.1)
+    worker.demand(101.0, n=0.1)
+    assert set(worker.core.lanes["cpu"].evicting) == {"m"}
+    wake = worker.core.next_wake(101.0)
+    assert wake is not None
+    while wake < 100.0 + EVICT_LIMIT_S:
+        assert not any(isinstance(i, ev.KillRuntime) for i in worker.tell(ev.Ticked(), wake))
+        wake = worker.core.next_wake(wake)
+        assert wake is not None
+    assert worker.tell(ev.Ticked(), wake) == [ev.KillRuntime("cpu", "fake")]
+    assert worker.tell(ev.Ticked(), wake + 1.0) == []
+    worker.demand(wake + 1.0, n=0.1)
+    out = worker.tell(ev.RuntimeDied("cpu", "fake", "exit status -9"))
+    assert ev.Load("cpu", "n") in out

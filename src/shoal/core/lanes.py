@@ -97,7 +97,7 @@ class Lane:
         self.runtimes: dict[str, Runtime] = {}
         self.resident: set[str] = set()
         self.leaving: set[str] = set()  # resident, but nothing more is pulled for it here
-        self.evicting: set[str] = set()  # the runtime was told to let go of it
+        self.evicting: dict[str, float] = {}  # the runtime was told to let go of it, and when
         self.starved = False  # a batch was out of memory: none is sent before those are gone
         self.loading: str | None = None
         self.loading_since = 0.0

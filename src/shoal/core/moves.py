@@ -17,7 +17,7 @@ from shoal.core.claims import Claims
 from shoal.core.events import Instruction, Loaded, LoadFailed
 from shoal.core.lanes import Lane
 from shoal.core.models import ModelState
-from shoal.core.placement import Placement, Want, Why
+from shoal.core.placement import Placement, Want
 from shoal.core.residency import Residency
 from shoal.core.room import Room
 
@@ -27,7 +27,6 @@ class Move(msgspec.Struct):
 
     lane: Lane
     model: ModelState
-    why: Why
     stage: Literal["claiming", "clearing", "loading"] = "claiming"
     victims: dict[str, Literal["claiming", "leaving", "evicting"]] = {}
     spared: set[str] = set()
@@ -64,7 +63,7 @@ class Moves:
         lanes = [lane for name, lane in self._lanes.items() if name not in self._moves]
         out: list[Instruction] = []
         for lane, want in self._placement.decide(wants, now, moving, lanes):
-            move = self._moves[lane.id] = Move(lane, want.model, want.why)
+            move = self._moves[lane.id] = Move(lane, want.model)
             out += self._claims.ask(want.model.spec.name, now)
             out += self._advance(move, now)
         return out
@@ -121,15 +120,13 @@ class Moves:
         if name not in lane.memory.copies:
             del move.victims[name]
             return self._claims.release(name, now, linger=True)
-        match move.victims[name]:
-            case "claiming" if not self._claims.asked(name):
-                del move.victims[name]
-                move.spared.add(name)
+        stage = move.victims[name]
+        if stage != "evicting" and not self._claims.asked(name):  # refused, or lost since
+            return self._spare(move, name, now)
+        match stage:
             case "claiming" if self._claims.holds(name):
                 if not self._room.spare(name):
-                    del move.victims[name]
-                    move.spared.add(name)
-                    return self._claims.release(name, now, linger=False)
+                    return self._spare(move, name, now)
                 move.victims[name] = "leaving"
                 lane.leaving.add(name)
                 return self._press(move, name, now)
@@ -139,6 +136,13 @@ class Moves:
             case "leaving":
                 lane.leaving.add(name)  # again, if its runtime was started anew meanwhile
         return []
+
+    def _spare(self, move: Move, name: str, now: float) -> list[Instruction]:
+        """It stays; another may go in its place."""
+        del move.victims[name]
+        move.spared.add(name)
+        move.lane.leaving.discard(name)
+        return self._claims.release(name, now, linger=False)
 
     def _call_off(self, move: Move, now: float) -> list[Instruction]:
         """What is being let go goes on; who was only to leave stays."""

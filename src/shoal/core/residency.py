@@ -8,7 +8,7 @@ again before its cooldown ends: then pinned models are, and others may be asked 
 from __future__ import annotations
 
 from shoal.core.events import Instruction, KillRuntime, Load, Loaded, StartRuntime
-from shoal.core.lanes import Lane, Runtime
+from shoal.core.lanes import LOADING_S, Lane, Runtime
 from shoal.core.memory import DEVICE_SHARE
 from shoal.core.models import ModelState
 from shoal.errors import ConfigError
@@ -18,6 +18,8 @@ from shoal.errors import ConfigError
 MAX_LOAD_CRASHES = 3
 #: A load that takes this long will never end: its files, 20 GB over 100 Mbit/s, came before that.
 LOAD_LIMIT_S = 1800.0
+#: So does letting go of a model: it waits for a batch or another model's load at most.
+EVICT_LIMIT_S = LOADING_S
 
 
 class Residency:
@@ -196,7 +198,7 @@ class Residency:
         """The runtime let go of it; it may be loaded again."""
         lane.resident.discard(model.spec.name)
         lane.leaving.discard(model.spec.name)
-        lane.evicting.discard(model.spec.name)
+        lane.evicting.pop(model.spec.name, None)
         lane.starved = lane.starved and bool(lane.evicting)
         if not lane.wants(model.spec.name):
             lane.memory.release(model.spec.name)
@@ -230,10 +232,8 @@ class Residency:
         """Start the runtimes that the loads to come need, and the loads whose runtime is up."""
         out: list[Instruction] = []
         for lane in self._lanes.values():
-            if lane.loading is not None:
-                out += self._hung(lane, lane.loading, now)
-                continue
-            if not lane.to_load:
+            out += self._hung(lane, now)
+            if lane.loading is not None or not lane.to_load:
                 continue
             kind = self._models[lane.to_load[0]].spec.kind
             runtime = lane.runtimes.setdefault(kind, Runtime())
@@ -247,19 +247,23 @@ class Residency:
                 out.append(StartRuntime(lane.id, kind))
         return out
 
-    def _hung(self, lane: Lane, name: str, now: float) -> list[Instruction]:
-        """End a process that loads for ever; `runtime_died` says what follows."""
-        if now < lane.loading_since + LOAD_LIMIT_S:
-            return []
-        lane.loading_since = now
-        return [KillRuntime(lane.id, self._models[name].spec.kind)]
+    def _hung(self, lane: Lane, now: float) -> list[Instruction]:
+        """End a process that loads, or lets go, for ever; `runtime_died` says what follows."""
+        hung = [name for name, since in lane.evicting.items() if now >= since + EVICT_LIMIT_S]
+        lane.evicting.update(dict.fromkeys(hung, now))
+        if lane.loading is not None and now >= lane.loading_since + LOAD_LIMIT_S:
+            lane.loading_since = now
+            hung.append(lane.loading)
+        kinds = dict.fromkeys(self._models[name].spec.kind for name in hung)
+        return [KillRuntime(lane.id, kind) for kind in kinds]
 
     def next_wake(self) -> float | None:
-        """When a runtime that died may be started again, a cooldown ends, or a load took too long."""
+        """When a runtime may be started again, a cooldown ends, or a load or eviction took too long."""
         times = [model.failed_until for model in self._cooling.values()]
         loading = [lane for lane in self._lanes.values() if lane.loading is not None]
         times += [lane.loading_since + LOAD_LIMIT_S for lane in loading]
         for lane in self._lanes.values():
+            times += [since + EVICT_LIMIT_S for since in lane.evicting.values()]
             if lane.loading is not None or not lane.to_load:
                 continue  # as in `decide`: until that is over, no runtime is started
             runtime = lane.runtimes.get(self._models[lane.to_load[0]].spec.kind)

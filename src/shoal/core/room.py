@@ -90,7 +90,7 @@ class Room:
         lane.memory.clock = max(lane.memory.clock, worth)
         lane.resident.discard(name)
         lane.leaving.discard(name)
-        lane.evicting.add(name)
+        lane.evicting[name] = now
         model = self.models[name]
         if not any(other.wants(name) for other in self.lanes.values()):
             model.state = "absent"
