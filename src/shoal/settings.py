@@ -258,7 +258,8 @@ def load(struct: type[S], layers: list[tuple[str, Mapping[str, Any]]]) -> S:
     serves all processes. Strings are converted (``"8080"`` to a number, ``"a,b"`` to a list).
 
     Raises:
-        ConfigError: an unknown key or a value of the wrong type or out of bounds.
+        ConfigError: an unknown key, a value of the wrong type or out of bounds, or none where one
+            is needed.
     """
     known = known_keys()
     hints = get_type_hints(struct, include_extras=True)
@@ -278,10 +279,19 @@ def load(struct: type[S], layers: list[tuple[str, Mapping[str, Any]]]) -> S:
             merged[key] = msgspec.convert(value, hints[key], strict=False)
         except msgspec.ValidationError as error:
             raise ConfigError(f"{origin[key]}: setting '{key}': {error}") from None
+    _check_given(struct, merged)
     try:
         return msgspec.convert(merged, struct, strict=False)
     except msgspec.ValidationError as error:
         raise ConfigError(f"settings of {struct.__name__}: {error}") from None
+
+
+def _check_given(struct: type[msgspec.Struct], given: Mapping[str, Any]) -> None:
+    needed = [field.name for field in msgspec.structs.fields(struct) if field.required]
+    missing = [name for name in needed if name not in given]
+    if missing:
+        ways = [f"'{n}' (--{n.replace('_', '-')} or {ENV_PREFIX}{n.upper()})" for n in missing]
+        raise ConfigError(f"settings that are needed and not given: {', '.join(ways)}")
 
 
 def from_environment(environ: Mapping[str, str]) -> dict[str, str]:

@@ -8,7 +8,7 @@ import pytest
 from shoal.cli import context
 from shoal.cli.context import Given, Running, child_environment, load_settings
 from shoal.errors import ConfigError
-from shoal.settings import CommonSettings, GatewaySettings, WorkerSettings
+from shoal.settings import CommonSettings, GatewaySettings, RuntimeSettings, WorkerSettings
 
 
 @pytest.fixture
@@ -54,6 +54,13 @@ def test_a_mistake_is_told_with_its_place(
 ) -> None:
     with pytest.raises(ConfigError, match=told):
         load_settings(GatewaySettings, flags, None, environ)
+
+
+def test_what_is_needed_and_not_given_is_told_with_how_to_give_it() -> None:
+    with pytest.raises(ConfigError) as refused:
+        load_settings(RuntimeSettings, {"kind": "fake"}, None, {})
+    assert "'socket' (--socket or SHOAL_SOCKET)" in refused.value.message
+    assert "kind" not in refused.value.message
 
 
 def test_a_missing_or_broken_file(tmp_path: Path) -> None:
