@@ -5,11 +5,13 @@ import pytest
 from shoal.core import events as ev
 from shoal.core.batcher import Budget
 from shoal.core.claims import LINGER_S, RENEW_S, TTL_S
+from shoal.core.lanes import Lane
 from shoal.core.memory import DEVICE_SHARE
-from shoal.core.models import ModelSpec
+from shoal.core.models import ModelSpec, ModelState
+from shoal.core.packing import Limits, Packing
 from shoal.core.placement import HOT_FOR_S, RETRY_S
 from shoal.core.recycle import ASK_AFTER_EVICTION_S, ASK_S, EVERY_S, READINGS, SLACK_BYTES
-from shoal.core.residency import EVICT_LIMIT_S, LOAD_LIMIT_S
+from shoal.core.residency import EVICT_LIMIT_S, LOAD_LIMIT_S, Residency
 from shoal.core.worker import WorkerConfig, WorkerCore
 from shoal.errors import ConfigError, ErrorInfo
 from shoal.values import Features
@@ -204,6 +206,18 @@ def test_a_peer_that_fell_silent_does_not_count() -> None:
     worker.tell(ev.PeerSeen("peer", {"n": ev.PeerModel("resident", 1)}), 0.0)
     assert worker.demand(2.9, n=0.1) == []
     assert worker.demand(3.1, n=0.1) == [ev.Load("cpu", "n")]
+
+
+def test_nor_does_it_where_nothing_is_loaded_on_demand() -> None:
+    lanes, models = {"cpu": Lane("cpu")}, {"n": ModelState(spec("n"))}
+    residency = Residency(lanes, models, frozenset(), 60.0)
+    packing = Packing(lanes, models, frozenset(), residency, Limits(on_demand=False))
+    packing.react(ev.PeerSeen("peer", {"n": ev.PeerModel("resident", 1)}), 0.0)
+    packing.decide(0.0, begin=True)
+    assert packing.elsewhere("n") == 1
+    packing.react(ev.DemandSeen("g", {}), 10.0)
+    packing.decide(10.0, begin=True)
+    assert packing.elsewhere("n") == 0
 
 
 def test_what_a_peer_measured_is_believed() -> None:

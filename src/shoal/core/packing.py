@@ -139,6 +139,8 @@ class Packing:
         out = self._claims.due(now) + self._recycle.decide(now)
         at = self._placement.next_wake()
         look = self._changed or (at is not None and now >= at)
+        if look:
+            self._room.forget_silent(now)
         self._changed = look and not begin
         if self._changed:
             self._placement.put_off()

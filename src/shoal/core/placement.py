@@ -95,10 +95,7 @@ class Placement:
 
     def wants(self, now: float) -> list[Want]:
         """All models that are wanted on one more lane, the heaviest first."""
-        demand = self._room.demand
-        demand.forget_silent(now)
-        self._room.pool.forget_silent(now)
-        asked = [self._models[name] for name in demand.models() if name in self._models]
+        asked = [self._models[n] for n in self._room.demand.models() if n in self._models]
         before, self._since = self._since, {}
         found = [
             want

@@ -34,6 +34,11 @@ class Room:
         self.pinned = pinned
         self._policy: Policy = policy
 
+    def forget_silent(self, now: float) -> None:
+        """Gateways and workers that were not heard of lately count no more."""
+        self.demand.forget_silent(now)
+        self.pool.forget_silent(now)
+
     def copies(self, name: str) -> int:
         """Copies in the whole pool, here and on peers, those on their way included."""
         return self.pool.copies(name) + sum(lane.wants(name) for lane in self.lanes.values())
