@@ -18,7 +18,6 @@ from shoal.settings import GatewaySettings
 PREFLIGHT_AGE_S = b"7200"
 _EXPOSED = b"x-request-id, server-timing, retry-after"
 
-
 #: Names stand in metrics, pulses and units; a slash would end them there.
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -86,17 +85,26 @@ def _names_of(settings: GatewaySettings, salt: bytes) -> dict[bytes, str]:
     """Digest of a key -> its name; that of `api_key` is empty. Raises `ConfigError`."""
     names: dict[bytes, str] = {}
     if settings.api_key is not None:
+        if not _can_be_sent(settings.api_key):
+            raise ConfigError(
+                "setting 'api_key' is empty, or begins or ends with a space: nobody could send "
+                "it; leave it unset to need no key"
+            )
         names[_digest(settings.api_key.encode(), salt)] = ""
     for number, entry in enumerate(settings.api_keys, 1):
         name, colon, key = entry.partition(":")
-        if not (colon and key and _NAME.fullmatch(name)):
+        if not (colon and _can_be_sent(key) and _NAME.fullmatch(name)):
             raise ConfigError(
                 f"setting 'api_keys': entry {number} is not 'name:key': a name has up to 64 letters, "
-                f"digits and '._-', and no key is empty"
+                f"digits and '._-', and no key is empty or begins or ends with a space"
             )
         if names.setdefault(_digest(key.encode(), salt), name) != name:
             raise ConfigError(f"setting 'api_keys': entry {number} ('{name}') has another's key")
     return names
+
+
+def _can_be_sent(key: str) -> bool:
+    return bool(key) and key == key.strip()
 
 
 def _digest(key: bytes, salt: bytes) -> bytes:

@@ -75,7 +75,8 @@ class Request:
         id: echoed to the caller; `key` is unique over all gateways.
         complete: the body was read to the end.
         connection: that it came on, where the server tells.
-        held_bytes: of its body, taken from the gateway's `BodyBudget`.
+        held_bytes: of its body, taken from the gateway's `BodyBudget`; `kept`: not given back with
+            the answer, as an upload still views it.
         timeout_s: counted from `started`.
         key_name: of the API key it came with; empty without one.
         user: whom the caller names as its own; from `X-User`, or filled in by the route.
@@ -91,6 +92,7 @@ class Request:
         "held_bytes",
         "id",
         "items",
+        "kept",
         "key",
         "key_name",
         "method",
@@ -107,7 +109,7 @@ class Request:
     def __init__(self, scope: Scope, receive: Receive, started: float) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
-        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.headers = _by_name(scope["headers"])
         self.receive = receive
         extension = scope.get("extensions", {}).get(CONNECTION, {})
         self.connection: Connection | None = extension.get("connection")
@@ -120,6 +122,7 @@ class Request:
         self.timings: Timings | None = None
         self.complete = False
         self.held_bytes = 0
+        self.kept = False
         self.caller: Trace | None = None
         self.trace: Trace
 
@@ -136,6 +139,10 @@ class Request:
     def left_s(self, now: float) -> float:
         """Seconds until the deadline; a little, never none, once it has passed."""
         return max(LEAST_LEFT_S, self.started + self.timeout_s - now)
+
+    def keep(self) -> None:
+        """The body is viewed beyond the answer; whoever does so lets it go."""
+        self.kept = True
 
     def let_go(self, budget: BodyBudget) -> None:
         """Nothing holds the body any more: its bytes go back to `budget`, once."""
@@ -238,6 +245,20 @@ class Response(msgspec.Struct, frozen=True):
         if self.status == 204:
             return []
         return [(b"content-type", self.content_type), (b"content-length", b"%d" % size)]
+
+
+def _by_name(headers: list[Header]) -> dict[bytes, bytes]:
+    """Name -> value; of a header that came several times the values as a list (RFC 9110, 5.3).
+
+    So two keys or two classes are none: taking either, a proxy that took the other would be fooled.
+    """
+    values = dict(headers)
+    if len(values) == len(headers):
+        return values
+    several: dict[bytes, list[bytes]] = {}
+    for name, value in headers:
+        several.setdefault(name, []).append(value)
+    return {name: b", ".join(parts) for name, parts in several.items()}
 
 
 def media_type(header: bytes) -> bytes:

@@ -109,7 +109,7 @@ def _paths() -> dict[str, Any]:
     return {
         "/v1/encode/{model}": {
             "post": {
-                "summary": "Texts or token ids to vectors.",
+                "summary": "Texts, token ids, images or audio to vectors.",
                 "operationId": "encode",
                 "parameters": [_MODEL_PARAMETER, *_TURN_PARAMETERS],
                 "requestBody": _body(EncodeBody, "application/json", "application/msgpack"),
