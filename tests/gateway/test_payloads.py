@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import re
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,6 +17,7 @@ import pytest_asyncio
 from shoal.broker.server import BrokerServer
 from shoal.gateway.body import BodyDecoder, ItemLimits, checked_items
 from shoal.gateway.encode import EncodeBody
+from shoal.gateway.payloads import UPLOADS
 from tests.gateway.conftest import Served, serving, until
 from tests.gateway.held import Held
 from tests.gateway.scripted import ScriptedWorker
@@ -32,6 +35,48 @@ class Store:
 
     def keys(self) -> list[str]:
         return sorted(path.name for path in self.folder.iterdir())
+
+
+class SlowStore:
+    """Speaks as much S3 as takes an object, and answers no call before it is told to."""
+
+    def __init__(self) -> None:
+        self.answer = asyncio.Event()
+        self.puts = 0
+
+    async def __aenter__(self) -> SlowStore:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=1 << 23)
+        port = self._server.sockets[0].getsockname()[1]
+        self.environ = {
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+        }
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+
+    @contextlib.asynccontextmanager
+    async def answering_at_last(self) -> AsyncIterator[None]:
+        """Whatever a test found, the gateway can end its uploads."""
+        try:
+            yield
+        finally:
+            self.answer.set()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                length = re.search(rb"content-length: (\d+)", head)
+                await reader.readexactly(int(length[1]) if length else 0)
+                self.puts += head.startswith(b"put")
+                await self.answer.wait()
+                writer.write(b'HTTP/1.1 200 OK\r\netag: "1"\r\ncontent-length: 0\r\n\r\n')
+        writer.close()
 
 
 @pytest.fixture(scope="session")
@@ -139,6 +184,28 @@ async def test_a_store_that_fails_is_503_and_the_unit_is_called_off(
         assert int(answer.headers["retry-after"]) >= 1
         await until(lambda: held.units)
         await until(lambda: held.units[0][0].request in worker.cancelled)
+
+
+async def test_a_body_counts_until_its_upload_ends_and_no_upload_begins_after_its_request(
+    broker: BrokerServer, worker: ScriptedWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Held(worker)
+    async with SlowStore() as slow:
+        for name, value in slow.environ.items():
+            monkeypatch.setenv(name, value)
+        settings = {"payload_url": "s3://bucket", "max_queue_s": 1000.0}
+        async with serving(broker, **settings) as served, slow.answering_at_last():
+            await until(lambda: not served.app.gateway.missing())
+            bodies, soon = served.app.gateway.bodies, {"X-Request-Timeout": "1"}
+            asking = [served.encode([LARGE], headers=soon) for _ in range(UPLOADS + 4)]
+            answers = await asyncio.gather(*asking)
+            assert {answer.status_code for answer in answers} == {504}
+            body_bytes = int(answers[0].request.headers["content-length"])
+            await until(lambda: bodies.held_bytes == UPLOADS * body_bytes)
+            assert slow.puts == UPLOADS
+            slow.answer.set()
+            await until(lambda: bodies.held_bytes == 0)
+            assert slow.puts == UPLOADS
 
 
 async def test_without_a_store_a_large_item_is_413_that_names_the_setting(

@@ -93,7 +93,8 @@ class App:
             failure = ShoalError(f"an internal error; the log has it under request id {request.id}")
             response = self._error(failure, route, request)
         finally:
-            request.let_go(self.gateway.bodies)
+            if not request.kept:
+                request.let_go(self.gateway.bodies)
         seconds = time.perf_counter() - request.started
         self._record(route, request, response, seconds)
         await self._send(request, response, send, self._headers(request, seconds))

@@ -97,6 +97,7 @@ async def embed(
         standing=standing_of(request),
         trace=request.trace.traceparent,
         let_go=partial(request.let_go, gateway.bodies),
+        keep=request.keep,
     )
     answers = Answers(await gateway.inflight.ask(job, request.gone))
     request.timings = answers.slowest

@@ -22,6 +22,7 @@ class Job(msgspec.Struct, frozen=True):
     Attributes:
         items: still in `encoding`, most of them views of the body; what was uploaded becomes empty.
         let_go: called once nothing views the body any more, if that is before the answer.
+        keep: called where the body will be viewed after the answer too; `let_go` follows.
     """
 
     key: str
@@ -34,6 +35,7 @@ class Job(msgspec.Struct, frozen=True):
     standing: Standing = Standing()
     trace: str | None = None
     let_go: Callable[[], None] = lambda: None
+    keep: Callable[[], None] = lambda: None
 
 
 class Call:
@@ -41,11 +43,12 @@ class Call:
 
     Attributes:
         payloads: position -> where an item lies that is too large for the queue.
-        uploads: on their way there, or done.
+        uploads: of these, waiting for their turn; on their way there (`begun`); or done.
     """
 
     __slots__ = (
         "answers",
+        "begun",
         "deadline",
         "done",
         "job",
@@ -65,4 +68,5 @@ class Call:
         self.timer: asyncio.TimerHandle | None = None
         self.watcher: asyncio.Task[None] | None = None
         self.payloads: dict[int, Payload] = {}
-        self.uploads: list[asyncio.Task[None]] = []
+        self.uploads: dict[int, asyncio.Task[None]] = {}
+        self.begun: set[int] = set()

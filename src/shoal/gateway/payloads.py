@@ -71,14 +71,14 @@ class Uploads:
         for position, item in enumerate(items):
             if len(item) <= COPY_BYTES:
                 items[position] = bytes(item)
-        call.uploads = [background(self._upload(call, position)) for position in call.payloads]
+        call.uploads = {n: background(self._upload(call, n)) for n in call.payloads}
 
     async def _upload(self, call: Call, position: int) -> None:
         items, payload = call.job.items, call.payloads[position]
         try:
             async with self._slots:
-                if not call.done.done():
-                    await self._store.put(payload.key, items[position])
+                call.begun.add(position)
+                await self._store.put(payload.key, items[position])
         except ShoalError as error:
             self._metrics.payload("failed")
             _log.event("payload_failed", level="error", key=payload.key, error=error.message)
@@ -87,18 +87,27 @@ class Uploads:
         finally:
             items[position] = b""
         self._metrics.payload("uploaded")
-        if not any(isinstance(item, memoryview) for item in items):
+        if not call.done.done() and not any(isinstance(item, memoryview) for item in items):
             call.job.let_go()
 
     def end(self, call: Call) -> None:
-        """The request is over: delete what it uploaded, once it is there."""
+        """The request is over: delete what it uploaded, once it is there.
+
+        Uploads under way go on, and view the body until they end; the others do not begin.
+        """
         if call.uploads:
+            call.job.keep()
+            for position, upload in call.uploads.items():
+                call.job.items[position] = b""
+                if position not in call.begun:
+                    upload.cancel()
             cleaning = background(self._clean(call))
             self._cleaning.add(cleaning)
             cleaning.add_done_callback(self._cleaning.discard)
 
     async def _clean(self, call: Call) -> None:
-        await asyncio.wait(call.uploads)
+        await asyncio.wait(call.uploads.values())
+        call.job.let_go()
         try:
             await self._store.delete([payload.key for payload in call.payloads.values()])
         except ShoalError as error:  # the sweep finds them
