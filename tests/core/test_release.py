@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.core import admission_events as ev
-from shoal.core.admission import Admission
+from shoal.core.admission import TENANTS_TOLD_IN_ALL, Admission
 from shoal.core.peers import LOOK_EVERY_S, PULSE_FRESH_S
 from shoal.core.tenants import REST, SecondsByTenant, before_s, part_of
 
@@ -173,6 +174,18 @@ def test_a_pulse_tells_the_largest_tenants_and_the_rest_of_each_key_as_one() -> 
     waiting.remove("key/9", 10.0)
     assert waiting.largest(1) == {"key/8": 9.0, f"key/{REST}": 36.0}
     assert waiting.total == 45.0
+
+
+def test_a_pulse_tells_fewer_tenants_of_each_of_many_models() -> None:
+    admission = Admission(2.0, 1e9)
+    models, users = TENANTS_TOLD_IN_ALL // 8, 20
+    for model in range(models):
+        for user in range(users):
+            request = arrived(f"{model}-{user}", 1.0, 3, tenant=f"key/{user}")
+            admission.handle(msgspec.structs.replace(request, model=f"m{model}"), 0.0)
+    told = admission.outstanding().waiting_s
+    assert len(told) == models
+    assert {len(tenants) for tenants in told.values()} == {8 + 1}, "and the rest as one"
 
 
 # --- random histories -------------------------------------------------------------------------

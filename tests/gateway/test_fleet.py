@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import msgspec
 
-from shoal.gateway.fleet import PULSE_FRESH_S, Fleet
+from shoal.core.peers import PULSE_FRESH_S
+from shoal.gateway.fleet import Fleet
 from shoal.wire.queue import ModelPulse, WorkerPulse
 from tests.gateway.conftest import MODEL, card
 

@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 
 from shoal.broker.server import BrokerServer
+from shoal.core.admission import Outstanding
 from shoal.errors import ConfigError
 from shoal.gateway.access import Access
 from shoal.settings import GatewaySettings
@@ -73,6 +74,9 @@ def _json_text(text: str) -> bytes:
         ("X-Priority", "-11"),
         ("X-Priority", "high"),
         ("X-Priority", "1.5"),
+        ("X-Priority", "1_0"),
+        ("X-Priority", ""),
+        ("X-Priority", "9" * 5000),
         ("X-Class", "bluk"),
         ("X-Class", "WORK"),
     ],
@@ -83,8 +87,33 @@ async def test_what_is_no_priority_or_class_is_refused(
     response = await gateway.encode(["a"], headers={header: value})
     assert response.status_code == 400
     assert response.json()["error"]["param"] == header
-    assert value in response.json()["error"]["message"]
+    assert value[:40] in response.json()["error"]["message"]
     assert worker.units == []
+
+
+@pytest.mark.parametrize(
+    ("header", "values", "status"),
+    [
+        ("X-Priority", ("1", "2"), 400),
+        ("X-Class", ("bulk", "work"), 400),
+        ("Authorization", ("Bearer sesame", "Bearer other"), 401),
+        ("X-User", ("ann", "bob"), 200),
+    ],
+)
+async def test_a_header_that_comes_twice_is_one_with_both_values(
+    broker: BrokerServer,
+    worker: ScriptedWorker,
+    header: str,
+    values: tuple[str, str],
+    status: int,
+) -> None:
+    key = {"Authorization": "Bearer sesame"} if header != "Authorization" else {}
+    async with serving(broker, api_key="sesame") as served:
+        twice = [*key.items(), *((header, value) for value in values)]
+        response = await served.encode(["a"], headers=twice)
+        assert response.status_code == status, response.text
+        if status == 200:
+            assert [unit.tenant for unit in worker.units] == [f"/{tag('ann, bob')}"]
 
 
 async def test_bulk_may_wait_as_long_as_any_request(
@@ -123,6 +152,7 @@ async def test_the_name_of_a_key_is_the_tenant(
         (["just-a-key"], "entry 1 is not 'name:key'"),
         (["fine:k1", "a/b:k2"], "entry 2 is not 'name:key'"),
         (["empty:"], "entry 1 is not 'name:key'"),
+        (["spaced: k"], "entry 1 is not 'name:key'"),
         (["one:same", "two:same"], "entry 2 ('two') has another's key"),
     ],
 )
@@ -133,6 +163,12 @@ async def test_a_wrong_list_of_keys_is_refused_without_showing_one(
         Access(GatewaySettings(api_keys=keys))
     assert said in refused.value.message
     assert "same" not in refused.value.message.replace("has another's", "")
+
+
+@pytest.mark.parametrize("key", ["", " ", "sesame "])
+async def test_a_key_that_nobody_could_send_is_refused(key: str) -> None:
+    with pytest.raises(ConfigError, match="'api_key' is empty, or begins or ends with a space"):
+        Access(GatewaySettings(api_key=key))
 
 
 # --- two gateways over one broker ---------------------------------------------------------------
@@ -251,3 +287,16 @@ async def test_a_gateway_that_leaves_no_longer_counts_at_once(
         await until(lambda: not leaving.app.gateway.missing())
     last = [p for p in worker.gateway_pulses if p.gateway == leaving.app.gateway.id][-1]
     assert (last.outstanding_s, last.queued_s) == ({}, {})
+
+
+async def test_a_pulse_too_large_for_a_message_goes_without_its_tenants(
+    gateway: Served, worker: ScriptedWorker
+) -> None:
+    waiting_s = {f"{number:0>64}/": 1.0 for number in range(120_000)}  # the broker takes 8 MiB
+    gateway.app.gateway.tell(Outstanding({"crowded": 9.0}, waiting_s={"crowded": waiting_s}))
+
+    def told() -> list[GatewayPulse]:
+        return [p for p in worker.gateway_pulses if p.outstanding_s.get("crowded") == 9.0]
+
+    await until(told)
+    assert told()[0].waiting_s == {}

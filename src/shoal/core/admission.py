@@ -26,8 +26,10 @@ LARGE_SHARE = 0.5
 #: Share of the limit by which a model's work may grow before the other gateways are told: they
 #: admit against what they know, and between pulses each could take in as much as all may.
 ANNOUNCE_SHARE = 1 / 8
-#: Tenants that a pulse tells by name, for each model: 64 are some 2 kB.
+#: Tenants that a pulse tells by name, for each model: 64 are some 2 kB; and for all models
+#: together: a pulse goes to every gateway and worker four times a second.
 TENANTS_TOLD = 64
+TENANTS_TOLD_IN_ALL = 2048
 
 
 class Outstanding(msgspec.Struct, frozen=True):
@@ -73,6 +75,11 @@ class Admission:
     def units(self) -> int:
         """Units that are not answered yet, on the queue or in the gateway."""
         return len(self._request_of)
+
+    @property
+    def models(self) -> set[str]:
+        """Models that any request waits for."""
+        return {model for model, _ in self._backlogs}
 
     def outstanding(self) -> Outstanding:
         """What there is to tell; no model's seconds are zero while it has any work."""
@@ -282,5 +289,6 @@ def _published(units: list[str]) -> list[ev.Instruction]:
 
 
 def _told(backlogs: dict[str, Backlog]) -> dict[str, dict[str, float]]:
-    told = {model: b.waiting.largest(TENANTS_TOLD) for model, b in backlogs.items()}
+    most = max(1, min(TENANTS_TOLD, TENANTS_TOLD_IN_ALL // max(1, len(backlogs))))
+    told = {model: b.waiting.largest(most) for model, b in backlogs.items()}
     return {model: waiting_s for model, waiting_s in told.items() if waiting_s}

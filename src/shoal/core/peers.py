@@ -13,7 +13,7 @@ import msgspec
 from shoal.core.admission_events import PeerHeard
 from shoal.values import TrafficClass
 
-#: A gateway that was silent for this long is taken for gone; several periods of a pulse.
+#: Who was silent for this long is taken for gone; several periods of a pulse.
 PULSE_FRESH_S = 5.0
 #: How often it is looked for those.
 LOOK_EVERY_S = 0.5

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from shoal.catalog.card import Card
 from shoal.core.admission_events import Rate
+from shoal.core.peers import PULSE_FRESH_S
 from shoal.values import BYTES_PER_TOKEN
 from shoal.wire.queue import ModelPulse, WorkerPulse
 
-#: A worker that was silent for this long is taken for gone; several periods of a pulse.
-PULSE_FRESH_S = 5.0
 _RANK = {"failed": 1, "loading": 2, "resident": 3}
 
 

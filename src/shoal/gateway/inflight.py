@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import assert_never
 
+from shoal.catalog.card import Card
 from shoal.core import admission_events as ev
 from shoal.core.admission import Admission, Outstanding
 from shoal.errors import ProtocolError, ShoalError, Unavailable
@@ -53,6 +54,7 @@ class Inflight:
         self._joiner = PartJoiner()
         self.uploads = Uploads(settings, broker.max_payload, metrics, self._handle)
         self._calls: dict[str, Call] = {}
+        self._cards: dict[str, Card] = {}
         self._idle = asyncio.Event()
         self._idle.set()
         self._resume: asyncio.TimerHandle | None = None
@@ -125,6 +127,7 @@ class Inflight:
         call = Call(job, units, asyncio.get_running_loop().time() + job.timeout_s)
         call.payloads = self.uploads.of(job)
         self._calls[job.key] = call
+        self._cards[job.card.name] = job.card
         self._idle.clear()
         return call
 
@@ -193,9 +196,8 @@ class Inflight:
 
     def rates_changed(self) -> None:
         """The fleet heard a pulse, or forgot a worker."""
-        cards = {call.job.card.name: call.job.card for call in self._calls.values()}
-        for name, card in cards.items():
-            self._handle(ev.Rated(name, self._fleet.rate(card)))
+        for model in self._machine.models:
+            self._handle(ev.Rated(model, self._fleet.rate(self._cards[model])))
 
     def _on_sent(self, event: ev.Event) -> None:
         """The broker refused a unit or was away."""

@@ -9,11 +9,13 @@ import asyncio
 import contextlib
 import secrets
 
+import msgspec
+
 from shoal.broker.connection import Connection
 from shoal.broker.streams import ensure_streams
 from shoal.catalog.resolve import Catalog
 from shoal.core.admission import Outstanding
-from shoal.errors import BrokerError, ProtocolError, Unavailable
+from shoal.errors import BrokerError, PayloadTooLarge, ProtocolError, Unavailable
 from shoal.gateway.fleet import Fleet
 from shoal.gateway.http import BodyBudget
 from shoal.gateway.inflight import Inflight
@@ -98,7 +100,7 @@ class Gateway:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._pulse(Outstanding())  # the others need not wait until this one is taken for gone
+        self.tell(Outstanding())  # the others need not wait until this one is taken for gone
         await self.inflight.uploads.close()
         await self._connection.close()
         if self.tracer is not None:
@@ -152,7 +154,7 @@ class Gateway:
         while True:
             outstanding = self.inflight.outstanding()
             self._measure(outstanding)
-            self._pulse(outstanding)
+            self.tell(outstanding)
             if self.fleet.forget_silent(asyncio.get_running_loop().time()):
                 self.inflight.rates_changed()
             await asyncio.sleep(LEAST_PULSE_S)
@@ -174,7 +176,15 @@ class Gateway:
             )
         self._measured |= models
 
-    def _pulse(self, outstanding: Outstanding) -> None:
+    def tell(self, outstanding: Outstanding) -> None:
+        """Publish a pulse; one that is too large for a message goes without its tenants."""
+        try:
+            self._publish(outstanding)
+        except PayloadTooLarge:
+            by_model = msgspec.structs.replace(outstanding, waiting_s={}, bulk_waiting_s={})
+            self._publish(by_model)
+
+    def _publish(self, outstanding: Outstanding) -> None:
         pulse = GatewayPulse(
             self.id,
             self.settings.pool,
