@@ -171,7 +171,7 @@ class WorkerSettings(CommonSettings, frozen=True, forbid_unknown_fields=True, kw
         int,
         _doc(
             "Bytes that the models of one lane may hold; 0: 60 % of the memory this process may use "
-            "divided among CPU lanes, 90 % of its memory on a GPU.",
+            "divided among CPU lanes, 90 % of its memory on a GPU; of either this worker's share.",
             ge=0,
         ),
     ] = 0
@@ -199,8 +199,20 @@ class WorkerSettings(CommonSettings, frozen=True, forbid_unknown_fields=True, kw
     ] = None
     threads: Annotated[
         int,
-        _doc("CPU threads per lane; 0: the cores owned less one, divided among the lanes.", ge=0),
+        _doc(
+            "CPU threads per lane; 0: the cores owned less one, divided among the lanes of all "
+            "`workers`.",
+            ge=0,
+        ),
     ] = 0
+    workers: Annotated[
+        int,
+        _doc(
+            "Workers on this machine that share its devices: `memory_bytes` and `threads` that are 0 "
+            "are divided by it. `shoal serve` starts so many; one is right unless you test.",
+            ge=1,
+        ),
+    ] = 1
     health_host: Annotated[str, _doc("Address of /healthz, /readyz and /metrics.")] = "127.0.0.1"
     health_port: Annotated[int, _doc("Their port; 0 picks a free one.", ge=0, le=65535)] = 0
     ack_wait_s: Annotated[
@@ -229,10 +241,9 @@ class RuntimeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
 
 class ServeSettings(CommonSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`shoal serve`: how many of each; it takes the settings of gateway and worker too."""
+    """`shoal serve`: how many gateways; it takes the settings of gateway and worker too."""
 
     gateways: Annotated[int, _doc("Gateway processes; more than one share the port.", ge=1)] = 1
-    workers: Annotated[int, _doc("Worker processes; one is right unless you test.", ge=1)] = 1
 
 
 ALL: tuple[type[msgspec.Struct], ...] = (

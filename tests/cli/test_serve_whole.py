@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from shoal.worker.memory import CPU_SHARE, usable_bytes
 from tests.cli.serving import Serving, descendants, living, serve, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -29,7 +30,7 @@ def test_it_answers_tells_and_leaves_nothing(tmp_path: Path) -> None:
 
         seen = json.loads(serving.shoal("status", "--json"))
         [worker] = seen["workers"]
-        assert worker["lanes"] == ["cpu", "cpu"] or len(worker["lanes"]) == 2
+        assert worker["lanes"] == ["cpu-0", "cpu-1"]
         assert [(model["name"], model["state"]) for model in worker["models"]] == [
             ("fake", "resident")
         ]
@@ -42,6 +43,14 @@ def test_it_answers_tells_and_leaves_nothing(tmp_path: Path) -> None:
         assert serving.interrupt() == 0
         assert not serving.announced()
         until(lambda: not living(started), f"all end: {living(started)}")
+
+
+def test_workers_of_one_machine_share_its_memory(tmp_path: Path) -> None:
+    with serve(tmp_path, "--workers", "2", "--lanes", "cpu") as serving:
+        serving.up()
+        seen = json.loads(serving.shoal("status", "--json"))
+        budgets = [worker["memory"]["cpu"]["budget_bytes"] for worker in seen["workers"]]
+        assert budgets == [int(usable_bytes() * CPU_SHARE) // 2] * 2
 
 
 def test_what_is_killed_comes_back_in_its_place(tmp_path: Path) -> None:

@@ -12,6 +12,13 @@ def test_a_lane_per_device_with_names_of_their_own() -> None:
     assert {lane.threads for lane in lanes} == {3}
 
 
+def test_cores_are_divided_among_the_lanes_of_all_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(9)), raising=False)
+    assert lanes_of(WorkerSettings(lanes=["cpu", "cpu"]))[0].threads == 4
+    assert lanes_of(WorkerSettings(lanes=["cpu", "cpu"], workers=2))[0].threads == 2
+    assert lanes_of(WorkerSettings(lanes=["cpu"], workers=99))[0].threads == 1
+
+
 def test_one_worker_has_devices_of_one_kind() -> None:
     with pytest.raises(ConfigError, match="start a worker for each"):
         lanes_of(WorkerSettings(lanes=["cpu", "cuda:0"]))

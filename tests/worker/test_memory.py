@@ -19,6 +19,13 @@ def test_cpu_lanes_divide_a_share_of_the_memory() -> None:
     assert found["cpu-0"] == found["cpu-1"] == int(usable_bytes() * CPU_SHARE) // 2
 
 
+def test_workers_of_one_machine_divide_it_too() -> None:
+    of_three = msgspec.structs.replace(SETTINGS, workers=3)
+    assert budgets(of_three, CPUS)["cpu-0"] == int(usable_bytes() * CPU_SHARE) // 6
+    told = msgspec.structs.replace(of_three, memory_bytes=10**9)
+    assert budgets(told, CPUS)["cpu-0"] == 10**9
+
+
 def test_a_gpu_says_itself_what_it_has_unless_the_setting_does() -> None:
     assert budgets(SETTINGS, [GPU]) == {}
     told = msgspec.structs.replace(SETTINGS, memory_bytes=10**9)

@@ -60,7 +60,7 @@ class Stack:
             broker = BrokerServer(_broker_settings(self._plan))
             await self._start_tier([Keeper("the broker", broker, self._report)])
             self.broker_url = broker.url
-        await self._start_tier([self._worker(n) for n in range(self._plan.serve.workers)])
+        await self._start_tier([self._worker(n) for n in range(self._plan.worker.workers)])
         await self._start_tier([self._gateway(n) for n in range(self._plan.serve.gateways)])
 
     async def run(self, beside: Coroutine[Any, Any, None]) -> None:
@@ -107,7 +107,7 @@ class Stack:
         settings: dict[str, Any] = {"models": plan.models, "catalog": plan.catalog}
         if plan.worker.health_port:
             settings["health_port"] = plan.worker.health_port + number
-        name = "the worker" if plan.serve.workers == 1 else f"worker {number + 1}"
+        name = "the worker" if plan.worker.workers == 1 else f"worker {number + 1}"
         return self._keeper(name, "worker", settings, plan.worker.drain_s)
 
     def _gateway(self, number: int) -> Keeper:

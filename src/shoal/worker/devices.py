@@ -31,7 +31,7 @@ def lanes_of(settings: WorkerSettings) -> list[LaneSpec]:
             f"lanes: {', '.join(devices)} are of different kinds, and one worker schedules one kind; "
             "start a worker for each"
         )
-    threads = settings.threads or _threads(len(devices))
+    threads = settings.threads or _threads(len(devices) * settings.workers)
     names = [device if devices.count(device) == 1 else "" for device in devices]
     return [
         LaneSpec(
@@ -64,7 +64,7 @@ def _found() -> list[str]:
 
 
 def _threads(lanes: int) -> int:
-    """The cores we own less one for gateway, broker and this process, divided among the lanes.
+    """The cores we own less one for gateway, broker and the workers, divided among all lanes.
 
     On a contended core, two threads fell from 75 to 2 texts a second.
     """

@@ -209,7 +209,7 @@ class Lanes:
         self._processes[lane, kind] = process
         _log.event("runtime_started", lane=lane, kind=kind, pid=process.pid, device=spec.device)
         sharing = sum(other.device == spec.device for other in self.specs.values())
-        share = process.hello.device_bytes // sharing
+        share = process.hello.device_bytes // (sharing * self._settings.workers)
         self._hears.emit(ev.RuntimeStarted(lane, kind, share))
 
     def _exited(self, lane: str, kind: str, code: int, tail: str) -> None:

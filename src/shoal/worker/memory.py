@@ -26,7 +26,7 @@ def budgets(settings: WorkerSettings, specs: list[LaneSpec]) -> dict[str, int]:
     shared = [spec for spec in specs if spec.device.partition(":")[0] in ("cpu", "mps")]
     if not shared:
         return {}
-    share = int(usable_bytes() * CPU_SHARE) // len(shared)
+    share = int(usable_bytes() * CPU_SHARE) // (len(shared) * settings.workers)
     return {spec.id: share for spec in shared}
 
 
