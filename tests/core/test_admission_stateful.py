@@ -241,11 +241,13 @@ class AdmissionMachine(RuleBasedStateMachine):
         self.handle(
             ev.PeerHeard(
                 gateway,
-                {model: seconds} if seconds else {},
-                {model: seconds / 2} if seconds else {},
-                {model: 1} if seconds else {},
-                {model: bulk_s} if bulk_s else {},
-                {model: waiting},
+                ev.Outstanding(
+                    {model: seconds} if seconds else {},
+                    {model: seconds / 2} if seconds else {},
+                    {model: 1} if seconds else {},
+                    {model: bulk_s} if bulk_s else {},
+                    {model: waiting},
+                ),
             )
         )
 

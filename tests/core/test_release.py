@@ -35,7 +35,8 @@ def published(instructions: list[ev.Instruction]) -> list[str]:
 
 
 def pulse(gateway: str, outstanding_s: float, queued_s: float, requests: int = 1) -> ev.PeerHeard:
-    return ev.PeerHeard(gateway, {"m": outstanding_s}, {"m": queued_s}, {"m": requests})
+    told = ev.Outstanding({"m": outstanding_s}, {"m": queued_s}, {"m": requests})
+    return ev.PeerHeard(gateway, told)
 
 
 # --- the window -------------------------------------------------------------------------------
@@ -84,7 +85,9 @@ def test_the_part_of_the_window_is_that_of_the_tenants_that_wait() -> None:
     waiting = {"m": crowd}
     for tenant, units in (("light", 8), ("crowd/0", 1)):
         admission = Admission(2.0, 1000.0)
-        heard = ev.PeerHeard("other", {"m": 52.0}, {"m": 2.0}, {"m": 50}, {}, waiting)
+        heard = ev.PeerHeard(
+            "other", ev.Outstanding({"m": 52.0}, {"m": 2.0}, {"m": 50}, {}, waiting)
+        )
         admission.handle(heard, 0)
         came = arrived("a", 0.125, units=10, tenant=tenant)
         assert len(published(admission.handle(came, 0))) == units
@@ -95,7 +98,7 @@ def test_room_that_another_gateway_leaves_is_used_when_it_says_so() -> None:
     admission.handle(pulse("other", outstanding_s=9.0, queued_s=1.0), 0)
     assert len(published(admission.handle(arrived("a", 0.25, units=64), 0))) == 4
     assert len(published(admission.handle(pulse("other", 0.5, 0.5), 1))) == 2
-    nothing = ev.PeerHeard("other", {})
+    nothing = ev.PeerHeard("other", ev.Outstanding())
     assert len(published(admission.handle(nothing, 2))) == 2
 
 
@@ -115,8 +118,7 @@ def test_pulses_of_two_gateways_keep_one_window_between_them() -> None:
         queues[name] += published(gateway.handle(arrived(name, 0.125, units=500), 0))
     for step in range(100):
         for name, gateway in gateways.items():
-            told = gateway.outstanding()
-            heard = ev.PeerHeard(name, told.outstanding_s, told.queued_s, told.requests)
+            heard = ev.PeerHeard(name, gateway.outstanding())
             other = "g2" if name == "g1" else "g1"
             queues[other] += published(gateways[other].handle(heard, step / 4))
         for name, gateway in gateways.items():
@@ -140,7 +142,8 @@ def is_taken(instructions: list[ev.Instruction]) -> bool:
 def test_what_other_gateways_have_counts_against_the_limit() -> None:
     alone, one_of_two = Admission(2.0, 10.0), Admission(2.0, 10.0)
     waiting = {"m": {"acme": 7.0}}
-    one_of_two.handle(ev.PeerHeard("g2", {"m": 9.0}, {"m": 2.0}, {"m": 9}, {}, waiting), 0)
+    told = ev.Outstanding({"m": 9.0}, {"m": 2.0}, {"m": 9}, {}, waiting)
+    one_of_two.handle(ev.PeerHeard("g2", told), 0)
     for gateway, most in ((alone, 10), (one_of_two, 1)):
         came = [arrived(f"r{n}", 1.0, tenant="acme") for n in range(20)]
         assert sum(is_taken(gateway.handle(event, 0)) for event in came) == most
@@ -149,7 +152,8 @@ def test_what_other_gateways_have_counts_against_the_limit() -> None:
 def test_a_tenant_of_another_gateway_that_fills_the_queue_keeps_nobody_out_here() -> None:
     admission = Admission(2.0, 10.0)
     waiting = {"m": {"flood": 8.0}}
-    admission.handle(ev.PeerHeard("g2", {"m": 10.0}, {"m": 2.0}, {"m": 10}, {}, waiting), 0)
+    told = ev.Outstanding({"m": 10.0}, {"m": 2.0}, {"m": 10}, {}, waiting)
+    admission.handle(ev.PeerHeard("g2", told), 0)
     assert is_taken(admission.handle(arrived("a", 1.0, tenant="light"), 0))
     assert not is_taken(admission.handle(arrived("b", 1.0, tenant="flood"), 0))
 

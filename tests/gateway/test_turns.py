@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from shoal.broker.server import BrokerServer
-from shoal.core.admission import Outstanding
+from shoal.core.admission_events import Outstanding
 from shoal.errors import ConfigError
 from shoal.gateway.access import Access
 from shoal.settings import GatewaySettings

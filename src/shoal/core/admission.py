@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import assert_never, get_args
 
-import msgspec
-
 from shoal.core import admission_events as ev
 from shoal.core.backlog import LEAST_OUTSTANDING_S, Backlog, Held
 from shoal.core.peers import Peers
@@ -30,20 +28,6 @@ ANNOUNCE_SHARE = 1 / 8
 #: together: a pulse goes to every gateway and worker four times a second.
 TENANTS_TOLD = 64
 TENANTS_TOLD_IN_ALL = 2048
-
-
-class Outstanding(msgspec.Struct, frozen=True):
-    """What a gateway's pulse says; see `PeerHeard`."""
-
-    outstanding_s: dict[str, float] = {}
-    queued_s: dict[str, float] = {}
-    requests: dict[str, int] = {}
-    bulk_s: dict[str, float] = {}
-    waiting_s: dict[str, dict[str, float]] = {}
-    bulk_waiting_s: dict[str, dict[str, float]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self.outstanding_s or self.bulk_s)
 
 
 class Admission:
@@ -81,11 +65,11 @@ class Admission:
         """Models that any request waits for."""
         return {model for model, _ in self._backlogs}
 
-    def outstanding(self) -> Outstanding:
+    def outstanding(self) -> ev.Outstanding:
         """What there is to tell; no model's seconds are zero while it has any work."""
         work = {m: b for (m, klass), b in self._backlogs.items() if klass == "work"}
         bulk = {m: b for (m, klass), b in self._backlogs.items() if klass == "bulk"}
-        return Outstanding(
+        return ev.Outstanding(
             {model: max(b.seconds, LEAST_OUTSTANDING_S) for model, b in work.items()},
             {model: b.queued_s for model, b in work.items()},
             {model: len(b.requests) for model, b in work.items()},
@@ -179,7 +163,7 @@ class Admission:
         return _published(backlog.release(self._peers.of(model, klass)))
 
     def _peer_heard(self, event: ev.PeerHeard, now: float) -> list[ev.Instruction]:
-        self._peers.heard(event, now)
+        self._peers.heard(event.gateway, event.told, now)
         return _joined(self._release(*key) for key in self._backlogs)
 
     def _rated(self, event: ev.Rated, now: float) -> list[ev.Instruction]:

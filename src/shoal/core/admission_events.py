@@ -40,6 +40,28 @@ class UnitSize(msgspec.Struct, frozen=True):
     items: int
 
 
+class Outstanding(msgspec.Struct, frozen=True):
+    """What a gateway has, as its pulse tells it. It is false if there is nothing.
+
+    Attributes: by model
+        outstanding_s: predicted seconds of its interactive requests.
+        queued_s: those of them that are on the queue.
+        requests: how many requests they are.
+        bulk_s: predicted seconds of its bulk requests.
+        waiting_s, bulk_waiting_s: by tenant, what of them waits in the gateway.
+    """
+
+    outstanding_s: dict[str, float] = {}
+    queued_s: dict[str, float] = {}
+    requests: dict[str, int] = {}
+    bulk_s: dict[str, float] = {}
+    waiting_s: dict[str, dict[str, float]] = {}
+    bulk_waiting_s: dict[str, dict[str, float]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.outstanding_s or self.bulk_s)
+
+
 # --- events -----------------------------------------------------------------------------------
 
 
@@ -93,23 +115,10 @@ class Rated(msgspec.Struct, frozen=True):
 
 
 class PeerHeard(msgspec.Struct, frozen=True):
-    """Another gateway told what it has.
-
-    Attributes: by model
-        outstanding_s: predicted seconds of its interactive requests.
-        queued_s: those of them that are on the queue.
-        requests: how many requests they are.
-        bulk_s: predicted seconds of its bulk requests.
-        waiting_s, bulk_waiting_s: by tenant, what of them waits in that gateway.
-    """
+    """Another gateway told what it has."""
 
     gateway: str
-    outstanding_s: dict[str, float]
-    queued_s: dict[str, float] = {}
-    requests: dict[str, int] = {}
-    bulk_s: dict[str, float] = {}
-    waiting_s: dict[str, dict[str, float]] = {}
-    bulk_waiting_s: dict[str, dict[str, float]] = {}
+    told: Outstanding
 
 
 class ClientGone(msgspec.Struct, frozen=True):

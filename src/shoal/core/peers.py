@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from shoal.core.admission_events import PeerHeard
+from shoal.core.admission_events import Outstanding
 from shoal.values import TrafficClass
 
 #: Who was silent for this long is taken for gone; several periods of a pulse.
@@ -40,13 +40,13 @@ class Peers:
     """The newest pulse of each other gateway."""
 
     def __init__(self) -> None:
-        self._pulses: dict[str, tuple[float, PeerHeard]] = {}
+        self._pulses: dict[str, tuple[float, Outstanding]] = {}
         self._sums: dict[tuple[str, TrafficClass], Others] = {}
         self._looked = 0.0
 
-    def heard(self, pulse: PeerHeard, now: float) -> None:
+    def heard(self, gateway: str, told: Outstanding, now: float) -> None:
         """Take in a pulse."""
-        self._pulses[pulse.gateway] = (now, pulse)
+        self._pulses[gateway] = (now, told)
         self._sums.clear()
 
     def forget_silent(self, now: float) -> None:
@@ -68,19 +68,19 @@ class Peers:
         return sums
 
     def _work(self, model: str) -> Others:
-        said = [pulse for _, pulse in self._pulses.values() if model in pulse.outstanding_s]
+        said = [told for _, told in self._pulses.values() if model in told.outstanding_s]
         return Others(
             len(said),
-            sum(pulse.queued_s.get(model, 0.0) for pulse in said),
-            sum(pulse.requests.get(model, 0) for pulse in said),
-            _added(pulse.waiting_s.get(model, {}) for pulse in said),
+            sum(told.queued_s.get(model, 0.0) for told in said),
+            sum(told.requests.get(model, 0) for told in said),
+            _added(told.waiting_s.get(model, {}) for told in said),
         )
 
     def _bulk(self, model: str) -> Others:
         """As no pulse counts bulk requests, all of a tenant's come before a new one of it."""
-        said = [pulse for _, pulse in self._pulses.values() if model in pulse.bulk_s]
-        waiting_s = _added(pulse.bulk_waiting_s.get(model, {}) for pulse in said)
-        outstanding_s = sum(pulse.bulk_s[model] for pulse in said)
+        said = [told for _, told in self._pulses.values() if model in told.bulk_s]
+        waiting_s = _added(told.bulk_waiting_s.get(model, {}) for told in said)
+        outstanding_s = sum(told.bulk_s[model] for told in said)
         queued_s = max(0.0, outstanding_s - sum(waiting_s.values()))
         return Others(len(said), queued_s, _UNCOUNTED if said else 0, waiting_s)
 

@@ -12,7 +12,7 @@ from typing import assert_never
 
 from shoal.catalog.card import Card
 from shoal.core import admission_events as ev
-from shoal.core.admission import Admission, Outstanding
+from shoal.core.admission import Admission
 from shoal.errors import ProtocolError, ShoalError, Unavailable
 from shoal.gateway.fleet import Fleet
 from shoal.gateway.job import Call, Job
@@ -77,23 +77,21 @@ class Inflight:
         """Return when no request waits."""
         await self._idle.wait()
 
-    def outstanding(self) -> Outstanding:
+    def outstanding(self) -> ev.Outstanding:
         """What there is to tell of what waits."""
         return self._machine.outstanding()
 
     def peer_heard(self, pulse: GatewayPulse) -> None:
         """Another gateway of this pool told what waits there."""
-        self._handle(
-            ev.PeerHeard(
-                pulse.gateway,
-                pulse.outstanding_s,
-                pulse.queued_s,
-                pulse.requests,
-                pulse.bulk_s,
-                pulse.waiting_s,
-                pulse.bulk_waiting_s,
-            )
+        told = ev.Outstanding(
+            pulse.outstanding_s,
+            pulse.queued_s,
+            pulse.requests,
+            pulse.bulk_s,
+            pulse.waiting_s,
+            pulse.bulk_waiting_s,
         )
+        self._handle(ev.PeerHeard(pulse.gateway, told))
 
     async def ask(self, job: Job, gone: Callable[[], Awaitable[None]]) -> list[Answer]:
         """The answers to `job`'s units, in the order of its items.

@@ -14,7 +14,7 @@ import msgspec
 from shoal.broker.connection import Connection
 from shoal.broker.streams import ensure_streams
 from shoal.catalog.resolve import Catalog
-from shoal.core.admission import Outstanding
+from shoal.core.admission_events import Outstanding
 from shoal.errors import BrokerError, PayloadTooLarge, ProtocolError, Unavailable
 from shoal.gateway.fleet import Fleet
 from shoal.gateway.http import BodyBudget

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-import msgspec
-
 from shoal.core import admission_events as admission
 from shoal.core import events as ev
 from shoal.core.pulling import TOLD_MOST
@@ -83,7 +81,7 @@ class Pulses:
     def demand(self, gateway: SimGateway) -> None:
         """A gateway tells what waits in it: the other gateways, and workers that may load."""
         told = gateway.machine.outstanding()
-        heard = admission.PeerHeard(gateway.name, **msgspec.structs.asdict(told))
+        heard = admission.PeerHeard(gateway.name, told)
         self._clock.after(self._delay_s, self._peer_heard, heard)
         if self._moving:
             seen = ev.DemandSeen(gateway.name, told.outstanding_s, told.bulk_s)
