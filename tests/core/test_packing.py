@@ -5,6 +5,7 @@ import pytest
 from shoal.core import events as ev
 from shoal.core.batcher import Budget
 from shoal.core.claims import LINGER_S, RENEW_S, TTL_S
+from shoal.core.eviction import KEEPS_UP_S
 from shoal.core.lanes import Lane
 from shoal.core.memory import DEVICE_SHARE
 from shoal.core.models import ModelSpec, ModelState
@@ -218,6 +219,24 @@ def test_nor_does_it_where_nothing_is_loaded_on_demand() -> None:
     packing.react(ev.DemandSeen("g", {}), 10.0)
     packing.decide(10.0, begin=True)
     assert packing.elsewhere("n") == 0
+
+
+@pytest.mark.parametrize(
+    ("waiting_s", "goes"), [(0.0, "m"), (KEEPS_UP_S, "m"), (2 * KEEPS_UP_S, "o")]
+)
+def test_a_copy_too_many_goes_before_the_last_copy_of_another(waiting_s: float, goes: str) -> None:
+    """m is used far more than o; a peer has it too, and keeps up where not too much waits."""
+    worker = Worker(spec("m", 40), spec("n", 40), spec("o", 40))
+    for model, uses in (("m", 9), ("o", 1)):
+        worker.load(model, at=0.0, mb=40)
+        for number in range(uses):
+            run = worker.run(f"{model}{number}", model)
+            worker.tell(ev.Finished("cpu", run.batch, 0.01))
+            worker.tell(ev.Settled(f"{model}{number}"))
+    peer = ev.PeerSeen("peer", {"m": ev.PeerModel("resident", 1)})
+    worker.tell(peer, 100.0)
+    assert worker.demand(100.0, n=0.1, m=waiting_s) == []  # emptier workers are to claim n first
+    assert ev.Evict("cpu", goes, "for n") in worker.tell(peer, 102.5)
 
 
 def test_what_a_peer_measured_is_believed() -> None:

@@ -20,6 +20,9 @@ TURN_LOADS = 4.0
 #: ... but not longer than this and the two loads: a request may wait for 60 s by default, and one
 #: for a cold model must be answered within that.
 PATIENCE_S = 20.0
+#: Other copies keep up while no more than this waits for each: half of what makes a model hot
+#: (`placement`), so that it does not spread again at once.
+KEEPS_UP_S = 0.5
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -27,7 +30,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
     Attributes:
         price_s: see the module; infinite while its turn is not over.
-        wanted: work waits for it or runs.
+        wanted: work waits for it or runs, and other copies would not keep up with it.
         worth, value: by GreedyDual-Size-Frequency, per byte and in all.
     """
 
@@ -50,6 +53,11 @@ class Standing(msgspec.Struct, frozen=True):
     idle_s: float
     copies: int
     busy: bool
+
+
+def redundant(it: Standing) -> bool:
+    """Whether this copy saves no load: the others would keep up with what waits for the model."""
+    return it.copies > 1 and it.demand_s <= KEEPS_UP_S * (it.copies - 1)
 
 
 def turn_s(load_s: float, other_load_s: float) -> float:

@@ -11,8 +11,9 @@ from math import inf
 
 from shoal.core.demand import Demand
 from shoal.core.events import Evict, Instruction
-from shoal.core.eviction import Candidate, Policy, Standing, choose, price_s
+from shoal.core.eviction import Candidate, Policy, Standing, choose, price_s, redundant
 from shoal.core.lanes import Lane
+from shoal.core.memory import Copy
 from shoal.core.models import ModelState
 from shoal.core.pool import Pool
 
@@ -74,25 +75,33 @@ class Room:
         return self.copies(name) > self.models[name].spec.min_replicas
 
     def _candidate(self, lane: Lane, name: str, other_load_s: float, now: float) -> Candidate:
-        copy, load_s = lane.memory.copies[name], self.models[name].footprint.load_s
-        standing = Standing(
-            load_s=load_s,
+        copy, standing = lane.memory.copies[name], self._standing(lane, name, now)
+        worth = self._worth(lane, standing, copy, now)
+        value = max(0.0, worth - lane.memory.clock) * copy.bytes
+        price = price_s(standing, other_load_s)
+        wanted = (standing.busy or standing.demand_s > 0) and not redundant(standing)
+        return Candidate(name, copy.bytes, price, wanted, worth, value, copy.used_at)
+
+    def _standing(self, lane: Lane, name: str, now: float) -> Standing:
+        copy = lane.memory.copies[name]
+        return Standing(
+            load_s=self.models[name].footprint.load_s,
             demand_s=self.demand.seconds(name),
             resident_s=now - copy.since,
             idle_s=now - copy.used_at,
             copies=self.copies(name),
             busy=not self.idle(lane, name),
         )
-        worth = copy.worth(load_s, now)
-        value = max(0.0, worth - lane.memory.clock) * copy.bytes
-        price = price_s(standing, other_load_s)
-        wanted = standing.busy or standing.demand_s > 0
-        return Candidate(name, copy.bytes, price, wanted, worth, value, copy.used_at)
+
+    @staticmethod
+    def _worth(lane: Lane, standing: Standing, copy: Copy, now: float) -> float:
+        """Nothing above the lane's clock where other copies would do."""
+        return lane.memory.clock if redundant(standing) else copy.worth(standing.load_s, now)
 
     def let_go(self, lane: Lane, name: str, reason: str, now: float) -> Instruction:
         """Evict an idle model; its bytes are free once the runtime confirms."""
-        worth = lane.memory.copies[name].worth(self.models[name].footprint.load_s, now)
-        lane.memory.clock = max(lane.memory.clock, worth)
+        copy, standing = lane.memory.copies[name], self._standing(lane, name, now)
+        lane.memory.clock = max(lane.memory.clock, self._worth(lane, standing, copy, now))
         lane.resident.discard(name)
         lane.leaving.discard(name)
         lane.evicting[name] = now
