@@ -18,14 +18,13 @@ import msgspec
 from nats import errors
 
 from shoal.broker import options
+from shoal.broker.answers import decoded, sequence, sequence_if_expected
 from shoal.broker.base import Handler
 from shoal.broker.client import Client
 from shoal.broker.replies import Replies
 from shoal.errors import (
     BrokerError,
-    Overloaded,
     PayloadTooLarge,
-    ProtocolError,
     Unavailable,
 )
 from shoal.settings import CommonSettings
@@ -35,58 +34,7 @@ _log = logging.getLogger(__name__)
 # A publish ack takes a millisecond; a fail-over of a replicated stream some seconds.
 ANSWER_S = 5.0
 
-# Errors of $JS.API and of publish acks. The stream's own limit is 10077 (messages, bytes and
-# messages per subject alike); 429 is the server's bound on what it has not stored yet.
-_STREAM_FULL = 10077
-_TOO_MANY = 429
-_OTHER_SEQUENCE = 10071
-
 A = TypeVar("A")
-
-
-class ApiError(msgspec.Struct, frozen=True):
-    """How JetStream says no."""
-
-    code: int
-    err_code: int = 0
-    description: str = ""
-
-
-class _PublishAck(msgspec.Struct, frozen=True):
-    seq: int = 0
-    error: ApiError | None = None
-
-
-def _decoded(data: bytes, answer: type[A]) -> A:
-    try:
-        return msgspec.json.decode(data, type=answer)
-    except msgspec.DecodeError as error:
-        raise ProtocolError(f"answer of JetStream: {error}") from None
-
-
-_decode_publish_ack = msgspec.json.Decoder(_PublishAck).decode
-
-
-def _acked(data: bytes) -> _PublishAck:
-    try:
-        return _decode_publish_ack(data)
-    except msgspec.DecodeError as error:
-        raise ProtocolError(f"publish ack: {error}") from None
-
-
-def _sequence_if_expected(data: bytes) -> int | None:
-    ack = _acked(data)
-    unexpected = ack.error is not None and ack.error.err_code == _OTHER_SEQUENCE
-    return None if unexpected else _sequence(data)
-
-
-def _sequence(data: bytes) -> int:
-    ack = _acked(data)
-    if ack.error is None:
-        return ack.seq
-    if ack.error.err_code == _STREAM_FULL or ack.error.code == _TOO_MANY:
-        raise Overloaded(f"the queue is full: {ack.error.description}", retry_after_s=1.0)
-    raise Unavailable(f"the broker did not take the unit: {ack.error.description}")
 
 
 class Connection:
@@ -239,10 +187,10 @@ class Connection:
             f"Nats-TTL: {max(1, math.ceil(ttl_s))}\r\n"
             f"Nats-Expected-Last-Subject-Sequence: {expected}\r\n"
         )
-        return self._request(subject, data, fields, _sequence_if_expected)
+        return self._request(subject, data, fields, sequence_if_expected)
 
     def _store(self, subject: str, data: bytes, fields: str) -> asyncio.Future[int]:
-        return self._request(subject, data, fields, _sequence)
+        return self._request(subject, data, fields, sequence)
 
     def _request(
         self, subject: str, data: bytes, fields: str, decode: Callable[[bytes], A]
@@ -256,7 +204,7 @@ class Connection:
         return await self._replies.request(
             f"$JS.API.{subject}",
             msgspec.json.encode(request),
-            lambda data: _decoded(data, answer),
+            lambda data: decoded(data, answer),
         )
 
     def ack(self, delivery_ack: str, reply: str = "") -> None:

@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from shoal.broker.connection import ApiError, Connection
+from shoal.broker.answers import ApiError
+from shoal.broker.connection import Connection
 from shoal.errors import BrokerError, NotFound, ProtocolError, Unavailable
 from shoal.wire import subjects
 from shoal.wire.codec import encode

@@ -7,7 +7,8 @@ import tempfile
 
 import msgspec
 
-from shoal.broker.connection import ApiError, Connection
+from shoal.broker.answers import ApiError
+from shoal.broker.connection import Connection
 from shoal.broker.server import BrokerServer, find_binary
 from shoal.cli.checks import Finding
 from shoal.errors import ShoalError

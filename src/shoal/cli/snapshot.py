@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from shoal.broker.connection import ApiError, Connection
+from shoal.broker.answers import ApiError
+from shoal.broker.connection import Connection
 from shoal.errors import BrokerError, ProtocolError
 from shoal.values import TrafficClass
 from shoal.wire import subjects
