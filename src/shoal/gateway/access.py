@@ -11,7 +11,8 @@ import re
 import secrets
 
 from shoal.errors import ConfigError, Unauthorized
-from shoal.gateway.http import Header, Request, Response
+from shoal.gateway.headers import Header
+from shoal.gateway.http import Request, Response
 from shoal.settings import GatewaySettings
 
 #: Seconds for which a browser may keep the answer to a preflight; Chrome takes no more.

@@ -19,7 +19,8 @@ from shoal.errors import (
 )
 from shoal.gateway.access import Access
 from shoal.gateway.envelope import Envelope, error_response, native
-from shoal.gateway.http import JOIN_MOST_BYTES, Header, Receive, Request, Response, Scope, Send
+from shoal.gateway.headers import Header
+from shoal.gateway.http import JOIN_MOST_BYTES, Receive, Request, Response, Scope, Send
 from shoal.gateway.router import Route, Router
 from shoal.gateway.routes import routes
 from shoal.gateway.service import Gateway

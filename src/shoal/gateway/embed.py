@@ -9,7 +9,8 @@ from functools import partial
 from shoal.catalog.card import Card
 from shoal.errors import ErrorInfo
 from shoal.gateway.body import ItemLimits
-from shoal.gateway.http import Request, asked_timeout_s
+from shoal.gateway.headers import asked_timeout_s
+from shoal.gateway.http import Request
 from shoal.gateway.job import Job
 from shoal.gateway.options import task_of
 from shoal.gateway.replies import Answer, ItemAnswer, items_of

@@ -15,7 +15,8 @@ from shoal.errors import UnsupportedMediaType
 from shoal.gateway.body import BodyDecoder, ItemLimits, checked_items
 from shoal.gateway.embed import Answers, embed, item_limits, read_body
 from shoal.gateway.envelope import error_response
-from shoal.gateway.http import JSON, MSGPACK, MSGPACK_TYPES, Request, Response, media_type
+from shoal.gateway.headers import JSON, MSGPACK, MSGPACK_TYPES, media_type
+from shoal.gateway.http import Request, Response
 from shoal.gateway.options import EncodeOptions, checked_params
 from shoal.gateway.render import (
     Vector,

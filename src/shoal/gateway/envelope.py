@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from shoal.errors import ErrorInfo
-from shoal.gateway.http import MSGPACK, Header, Response
+from shoal.gateway.headers import MSGPACK, Header
+from shoal.gateway.http import Response
 
 Envelope = Callable[[ErrorInfo], dict[str, Any]]
 

@@ -1,0 +1,62 @@
+"""What headers say: their values, media types, deadlines.
+
+Decides which values are malformed. It must not know bodies or routes.
+"""
+
+from __future__ import annotations
+
+from shoal.errors import InvalidRequest
+
+Header = tuple[bytes, bytes]
+
+JSON = b"application/json"
+MSGPACK = b"application/msgpack"
+#: Every name under which MessagePack goes about; it has no other registered one than the last.
+MSGPACK_TYPES = frozenset({MSGPACK, b"application/x-msgpack", b"application/vnd.msgpack"})
+
+
+def by_name(headers: list[Header]) -> dict[bytes, bytes]:
+    """Name -> value; of a header that came several times the values as a list (RFC 9110, 5.3).
+
+    So two keys or two classes are none: taking either, a proxy that took the other would be fooled.
+    """
+    values = dict(headers)
+    if len(values) == len(headers):
+        return values
+    several: dict[bytes, list[bytes]] = {}
+    for name, value in headers:
+        several.setdefault(name, []).append(value)
+    return {name: b", ".join(parts) for name, parts in several.items()}
+
+
+def media_type(header: bytes) -> bytes:
+    """The type of a `Content-Type`, without its parameters."""
+    if header == JSON:
+        return JSON
+    return header.partition(b";")[0].strip().lower()
+
+
+def accepts_msgpack(accept: bytes, sent_msgpack: bool) -> bool:
+    """Whether `Accept` asks for MessagePack; a caller with no wish gets what it sent."""
+    if not accept or accept == b"*/*":
+        return sent_msgpack
+    types = {media_type(part) for part in accept.split(b",")}
+    if types & MSGPACK_TYPES:
+        return True
+    return sent_msgpack and JSON not in types and b"*/*" in types
+
+
+def asked_timeout_s(header: str, default_s: float, most_s: float) -> float:
+    """What an `X-Request-Timeout` asks for, at most `most_s`. Raises `InvalidRequest`."""
+    if not header:
+        return default_s
+    try:
+        asked_s = float(header)
+    except ValueError:
+        asked_s = 0.0
+    if not 0 < asked_s < float("inf"):
+        raise InvalidRequest(
+            f"X-Request-Timeout must be seconds, a number above 0; got '{header[:40]}'",
+            param="X-Request-Timeout",
+        )
+    return min(asked_s, most_s)
