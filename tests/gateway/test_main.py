@@ -142,15 +142,26 @@ async def test_a_taken_port_says_so(settings: GatewaySettings) -> None:
     holder.close()
 
 
-async def test_a_missing_broker_ends_it_with_the_reason(settings: GatewaySettings) -> None:
-    nowhere = msgspec.structs.replace(settings, broker_url="nats://127.0.0.1:1")
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"broker_url": "nats://127.0.0.1:1"}, b"cannot reach the broker"),
+        ({"payload_url": "ftp://there"}, b"payload_url 'ftp://there' must begin with one of"),
+        ({"api_key": ""}, b"'api_key' is empty"),
+    ],
+)
+async def test_what_it_cannot_work_with_ends_it_with_the_reason(
+    settings: GatewaySettings, changes: dict[str, str], reason: bytes
+) -> None:
+    wrong = msgspec.structs.replace(settings, **changes)
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
         PROGRAM,
-        msgspec.json.encode(nowhere).decode(),
+        msgspec.json.encode(wrong).decode(),
         stderr=asyncio.subprocess.PIPE,
     )
     _, errors = await asyncio.wait_for(process.communicate(), 20)
     assert process.returncode == 1
-    assert b"cannot reach the broker" in errors
+    assert reason in errors
+    assert b"never retrieved" not in errors

@@ -46,13 +46,13 @@ def run(
     `connect`: the kind of connection to use; one may send units elsewhere.
 
     Raises:
-        ConfigError: the port is taken, or the catalog has a wrong card.
+        ConfigError: the port is taken, a key cannot be one, or the catalog has a wrong card.
         BrokerError, Unavailable: the broker cannot be used.
     """
     log.configure(settings.log_level, settings.log_format)
     catalog = Catalog.load(settings.catalog)
-    listener = bind(settings)
     app = App(settings, lambda: Gateway.open(settings, catalog, connect))
+    listener = bind(settings)
     server = Server(app, settings, listener, on_ready)
     try:
         server.run(sockets=[listener])

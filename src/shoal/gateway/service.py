@@ -75,10 +75,10 @@ class Gateway:
         connection = await connect.open(settings, f"gateway-{id_}", on_reconnected=back.set)
         try:
             await ensure_streams(connection)
+            self = cls(id_, settings, catalog, connection)
         except BaseException:
             await connection.close()
             raise
-        self = cls(id_, settings, catalog, connection)
         self._listen(back)
         await connection.flush()
         return self
