@@ -105,6 +105,14 @@ def test_a_missing_or_broken_tokenizer_is_a_load_error(tmp_path: Path, content: 
         TextPreparer(CARD, tmp_path)
 
 
+def test_a_tokenizer_that_can_be_read_and_not_used_is_a_load_error(tmp_path: Path) -> None:
+    """It has no token for words that it does not know, and raises at the first of them."""
+    tokenizer = Tokenizer(models.WordLevel({"fish": 0}, unk_token="[UNK]"))
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(ModelLoadFailed, match=r"tokenizer\.json cannot be used: .*correct"):
+        TextPreparer(CARD, tmp_path)
+
+
 def test_runtimes_that_take_text_get_text() -> None:
     out = PlainPreparer(CARD).prepare(["fish", [1]], EncodeParams(prompt="query"))
     assert isinstance(out[0], Prepared)

@@ -21,6 +21,7 @@ from shoal.runtimes.base import OutOfMemory
 from shoal.runtimes.link import RuntimeProcess, RuntimeSpec
 from shoal.settings import WorkerSettings
 from shoal.telemetry import log
+from shoal.telemetry.background import background
 from shoal.values import EncodeParams
 from shoal.wire.socket import (
     AskStats,
@@ -187,7 +188,7 @@ class Lanes:
         await asyncio.gather(*(process.stop(grace_s) for process in self._processes.values()))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+        task = background(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -1,8 +1,9 @@
 """Decodes and tokenizes units off the event loop: small ones in one thread, large ones in another.
 
-What lies in the payload store is fetched first. Whatever waits when the thread of the small ones gets to it is done in one go and reported in one
-wake-up of the loop, so that short texts do not pay a thread switch each. No small unit waits for a
-large one: tokenizing lets the other thread run, and decoding a text of 5 MB takes about 3 ms.
+What lies in the payload store is fetched first. Whatever waits when the thread of the small ones
+gets to it is done in one go and reported in one wake-up of the loop, so that short texts do not pay
+a thread switch each. No small unit waits for a large one: tokenizing lets the other thread run, and
+decoding a text of 5 MB takes about 3 ms.
 """
 
 from __future__ import annotations

@@ -54,19 +54,23 @@ class TextPreparer:
     """Tokenizer and limits of one model."""
 
     def __init__(self, card: Card, folder: Path) -> None:
+        """Raises `ModelLoadFailed` for a tokenizer that cannot be read, or used."""
         path = folder / card.tokenizer
-        try:
-            self._tokenizer = Tokenizer.from_file(str(path))
-        except Exception as error:  # the library raises bare Exception for everything
-            raise ModelLoadFailed(f"tokenizer {path} cannot be read: {error}") from None
-        self._tokenizer.no_padding()
-        self._tokenizer.no_truncation()
         self._limit = card.max_tokens
         self._card = card
-        self._vocabulary = self._tokenizer.get_vocab_size()
-        self._prefix, self._suffix = self._specials()
+        try:
+            self._tokenizer = Tokenizer.from_file(str(path))
+            self._tokenizer.no_padding()
+            self._tokenizer.no_truncation()
+            self._vocabulary = self._tokenizer.get_vocab_size()
+            self._prefix, self._suffix = self._specials()
+            self._prefixes = Prefixes(self._tokenizer)
+        except BaseException as error:  # the library raises bare Exception, and panics are none
+            raise ModelLoadFailed(
+                f"tokenizer {path} cannot be used: {error}; replace the file, or correct "
+                "`tokenizer` of the card"
+            ) from None
         self._room = self._limit - len(self._prefix) - len(self._suffix)
-        self._prefixes = Prefixes(self._tokenizer)
 
     def _specials(self) -> tuple[list[int], list[int]]:
         """Special ids before and after a text, found on a one-word text."""
