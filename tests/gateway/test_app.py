@@ -8,6 +8,7 @@ import gzip
 import pytest
 
 from shoal.broker.server import BrokerServer
+from shoal.runtimes.process import rss_bytes
 from tests.gateway.conftest import MODEL, Served, serving, until
 from tests.gateway.scripted import ScriptedWorker
 
@@ -108,6 +109,22 @@ async def test_bodies_of_all_requests_together_are_bounded(
         await until(lambda: served.app.gateway.bodies.held_bytes == 0)
         writer.close()
         await writer.wait_closed()
+
+
+async def test_a_body_that_is_only_announced_takes_no_memory(gateway: Served) -> None:
+    port, before = int(gateway.url.split(":")[-1]), rss_bytes()
+    head = f"POST {ENCODE} HTTP/1.1\r\nhost: x\r\ncontent-length: 60000000\r\n\r\n ".encode()
+    bodies, writers = gateway.app.gateway.bodies, []
+    for _ in range(10):
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(head)
+        writers.append(writer)
+    await until(lambda: bodies.held_bytes == len(writers))
+    assert rss_bytes() - before < 100_000_000
+    for writer in writers:
+        writer.close()
+        await writer.wait_closed()
+    await until(lambda: bodies.held_bytes == 0)
 
 
 async def _answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:

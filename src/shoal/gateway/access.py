@@ -40,7 +40,7 @@ class Access:
         if not self._names:
             return ""
         scheme, _, given = request.headers.get(b"authorization", b"").partition(b" ")
-        if scheme.lower() != b"bearer":
+        if scheme.lower() != b"bearer" or not given.strip():
             raise Unauthorized("an API key is needed: send 'Authorization: Bearer <key>'")
         name = self._names.get(_digest(given.strip(), self._salt))
         if name is None:

@@ -30,6 +30,7 @@ from shoal.gateway.headers import (
 from shoal.gateway.unread import Connection
 from shoal.telemetry.trace import Trace
 from shoal.wire.codec import Buffer
+from shoal.wire.memory import unwritten
 from shoal.wire.queue import Timings
 
 Scope = MutableMapping[str, Any]
@@ -182,8 +183,9 @@ class Request:
 
     async def _collect(self, limit_bytes: int, budget: BodyBudget) -> Buffer:
         # Written in place as it comes: joining 64 MB in one go would block for 28 ms, and hold it
-        # twice. Of what is allocated here only what was written takes memory.
-        whole = bytearray(self._declared_bytes())
+        # twice. A body of no declared size grows.
+        declared = self._declared_bytes()
+        whole = unwritten(declared) if declared else bytearray()
         size = 0
         while True:
             message = await self.receive()
@@ -200,7 +202,6 @@ class Request:
                 return chunk
             whole[start:size] = chunk
             if self.complete:
-                del whole[size:]
                 return whole
 
     def _declared_bytes(self) -> int:

@@ -15,6 +15,7 @@ from shoal.errors import ErrorInfo, ProtocolError
 from shoal.gateway.units import Span
 from shoal.wire.arrays import from_wire
 from shoal.wire.codec import Buffer
+from shoal.wire.memory import unwritten
 from shoal.wire.queue import Reply, ReplyPart
 
 #: Bytes of unjoined chunks held in all; beyond it the oldest answer is dropped, and comes again
@@ -37,7 +38,7 @@ class _Pending:
         self.seen: set[int] = set()
         self.bytes = 0
         self.size = 0
-        self.whole = bytearray()
+        self.whole = memoryview(b"")
         self.last = b""
 
     def add(self, part: ReplyPart) -> None:
@@ -47,7 +48,7 @@ class _Pending:
             self.last = part.data
         elif not self.size:
             self.size = len(part.data)
-            self.whole = bytearray(self.size * self.parts)
+            self.whole = unwritten(self.size * self.parts)
         elif len(part.data) != self.size:
             raise ProtocolError(f"part {part.part} of unit {part.unit} has {len(part.data)} bytes")
         if not final:
@@ -63,7 +64,7 @@ class _Pending:
         if len(self.last) > self.size:
             raise ProtocolError(f"the last of {self.parts} parts is larger than the others")
         self.whole[start : start + len(self.last)] = self.last
-        return memoryview(self.whole)[: start + len(self.last)]
+        return self.whole[: start + len(self.last)]
 
 
 class PartJoiner:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from shoal.errors import ProtocolError
 from shoal.wire.codec import Message, encode_into
+from shoal.wire.memory import unwritten
 
 HEADER_BYTES = 4
 #: A batch of 8,192 tokens with 4,096-wide float32 token vectors is 128 MB; twice that is garbage.
@@ -94,6 +95,6 @@ class FrameReader:
 
     def _grow(self, length: int, beginning: memoryview) -> None:
         """Receive the rest of this frame into memory of its own."""
-        self._large = memoryview(bytearray(length))
+        self._large = unwritten(length)
         self._large[: len(beginning)] = beginning
         self._filled = len(beginning)
