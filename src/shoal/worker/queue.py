@@ -9,7 +9,7 @@ from shoal.broker.connection import Connection
 from shoal.broker.keepalive import Keepalive
 from shoal.broker.pulls import Puller
 from shoal.broker.streams import ensure_consumer, ensure_streams
-from shoal.errors import BrokerError, Unavailable
+from shoal.errors import BrokerError, ShoalError, Unavailable
 from shoal.settings import WorkerSettings
 from shoal.telemetry import log
 from shoal.telemetry.background import background
@@ -19,6 +19,8 @@ from shoal.wire import subjects
 _log = log.get(__name__)
 
 _RETRY_S = 0.5
+#: A broker that recovers may refuse for some seconds what it takes afterwards.
+REFUSED_S = 10.0
 
 
 class WorkerQueue:
@@ -36,23 +38,31 @@ class WorkerQueue:
         self._restoring: asyncio.Task[None] | None = None
 
     async def ensure_consumer(self, model: str) -> None:
-        """Make sure that the model's consumers are there, waiting for the broker if need be."""
+        """Make sure that the model's consumers are there, waiting for a broker that is away.
+
+        Raises:
+            BrokerError: it is there, and has refused for `REFUSED_S`.
+        """
         self._models.add(model)
+        give_up_at = asyncio.get_running_loop().time() + REFUSED_S
         while True:
             try:
-                await ensure_streams(self._connection)
-                for klass in subjects.CLASSES:
-                    await ensure_consumer(
-                        self._connection,
-                        klass,
-                        self._settings.pool,
-                        model,
-                        self._settings.ack_wait_s,
-                    )
+                await self._ensure(model)
                 return
-            except (Unavailable, BrokerError) as error:
-                _log.event("consumer_not_ready", level="warning", model=model, error=str(error))
-                await asyncio.sleep(_RETRY_S)
+            except Unavailable as error:
+                refusal: ShoalError = error
+            except BrokerError as error:
+                if asyncio.get_running_loop().time() >= give_up_at:
+                    raise
+                refusal = error
+            _log.event("consumer_not_ready", level="warning", model=model, error=refusal.message)
+            await asyncio.sleep(_RETRY_S)
+
+    async def _ensure(self, model: str) -> None:
+        await ensure_streams(self._connection)
+        pool, ack_wait_s = self._settings.pool, self._settings.ack_wait_s
+        for klass in subjects.CLASSES:
+            await ensure_consumer(self._connection, klass, pool, model, ack_wait_s)
 
     def restore_consumers(self) -> None:
         """A consumer is gone (deleted, or the broker lost its store): make them all again."""
@@ -61,7 +71,10 @@ class WorkerQueue:
 
     async def _restore(self) -> None:
         for model in list(self._models):
-            await self.ensure_consumer(model)
+            try:
+                await self.ensure_consumer(model)
+            except BrokerError as error:  # the next pull that finds none begins anew
+                _log.event("consumer_refused", level="error", model=model, error=error.message)
 
     def pull(
         self, pull: int, klass: TrafficClass, model: str, count: int, expires_s: float | None
