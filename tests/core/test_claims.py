@@ -71,3 +71,15 @@ def test_a_worker_that_leaves_gives_up_all_that_it_has() -> None:
     claims.granted("a")
     assert claims.release_all() == [Unclaim("a")]
     assert claims.granted("b") == [Unclaim("b")]
+
+
+def test_one_that_ended_while_the_worker_was_stopped_is_not_taken_for_its_own() -> None:
+    claims = Claims()
+    claims.ask("m", 0.0)
+    claims.granted("m")
+    assert claims.due(TTL_S) == []
+    assert not claims.asked("m")
+    claims.ask("n", 0.0)
+    claims.granted("n")  # heard only now
+    assert claims.due(TTL_S) == []
+    assert not claims.holds("n")

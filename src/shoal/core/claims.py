@@ -31,6 +31,11 @@ class _Held(msgspec.Struct):
     until: float | None = None
 
     @property
+    def ends_at(self) -> float:
+        """When another may have it, as this worker was stopped when it was to be renewed."""
+        return self.renew_at - RENEW_S + TTL_S
+
+    @property
     def due_at(self) -> float:
         """When something is to be done about it next."""
         later = self.renew_at if self.until is None else self.until
@@ -88,10 +93,11 @@ class Claims:
         return [Unclaim(model) for model, claim in held.items() if claim.granted]
 
     def due(self, now: float) -> list[Instruction]:
-        """Renewals, and the end of what lingered or was never answered."""
+        """Renewals, and the end of what lingered, was never answered or has ended by itself."""
         out: list[Instruction] = []
         for model, held in list(self._held.items()):
-            if held.answer_by is not None and now >= held.answer_by:
+            unanswered = held.answer_by is not None and now >= held.answer_by
+            if unanswered or now >= held.ends_at:
                 del self._held[model]
             elif held.until is not None and now >= held.until:
                 del self._held[model]
