@@ -11,9 +11,11 @@ from typing import Any
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
 from shoal.broker.letters import Kept
 from shoal.cli import replay
+from shoal.cli.main import app
 from shoal.errors import InvalidRequest
 from shoal.values import EncodeParams
 from shoal.wire.codec import encode
@@ -134,3 +136,19 @@ def test_what_cannot_be_read_cannot_be_replayed(data: bytes) -> None:
     kept = Kept(1, 0.0, "default", letter(data, []))
     with pytest.raises(InvalidRequest, match="content"):
         replay.unit_of(kept.letter)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("show", "0"),
+        ("show", "99999999999999999999"),
+        ("drop", "0"),
+        ("replay", "0"),
+        ("replay", "1", "--timeout", "nan"),
+        ("replay", "1", "--timeout", "0"),
+        ("replay", "1", "--timeout", "inf"),
+    ],
+)
+def test_numbers_that_are_none_are_refused_before_a_broker_is_asked(args: tuple[str, ...]) -> None:
+    assert CliRunner().invoke(app, ["dead", *args]).exit_code == 2

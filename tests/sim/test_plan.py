@@ -60,6 +60,18 @@ def test_no_number_of_devices_makes_a_batch_shorter(tmp_path: Path) -> None:
     assert (advice.devices, advice.bound) == (0, "latency")
 
 
+def test_a_trace_with_nothing_to_judge_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text("time,model\n0,a\n2,a\n")
+    with pytest.raises(ConfigError, match="longer trace"):
+        Question(read_trace(path), Fleet([KIND]), KIND, 0.1).answer()
+
+
+def test_a_goal_without_end_is_refused(tmp_path: Path) -> None:
+    path = write_trace(tmp_path / "trace.csv", 50.0)
+    assert CliRunner().invoke(app, ["plan", str(path), "--goal-ms", "inf"]).exit_code == 2
+
+
 def test_the_command_shows_a_table(tmp_path: Path) -> None:
     path = write_trace(tmp_path / "trace.csv", 50.0)
     fleet = tmp_path / "fleet.toml"

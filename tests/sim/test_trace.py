@@ -53,6 +53,14 @@ def test_a_gateways_log_is_a_trace_of_when_requests_came(tmp_path: Path) -> None
         ('{"time": 1, "model": "a"}\n{"time": 2}\n', "line 2"),
         ('{"time": 1, "model": "a"}\n{"time": 2, "model": "a", "items": 0}\n', "line 2"),
         ('{"time": 1, "model": "a"}\n', "at least two"),
+        ("time,model\n1,a\nnan,a\n", "line 3: time is nan"),
+        ("time,model\n1,a\ninf,a\n", "line 3: time is inf"),
+        ("time,model\n0,a\n9999999,a\n", "in seconds"),  # as milliseconds would be
+        ("time,model,items\n0,a,1\n1,a,1000001\n", "line 3.*1000001 items"),
+        ("time,model,items,tokens\n0,a,1,1\n1,a,2,300000000\n", "line 3.*150000000 tokens"),
+        ('{"event": "request", "status": 200, "items": 1}\n', "line 1.*time"),
+        ('{"event": "request", "status": 200, "items": "x", "time": 1, "model": "a"}', "line 1"),
+        ('{"event": "request", "status": 200, "items": 1, "time": "x", "model": "a"}', "line 1"),
         ("", "at least two"),
     ],
 )

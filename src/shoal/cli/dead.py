@@ -30,7 +30,15 @@ CONNECT_S = 2.0
 app = typer.Typer(no_args_is_help=True, help="Dead letters: units that were given up.")
 
 AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
-Id = Annotated[int, typer.Argument(metavar="ID", help="As `shoal dead list` shows it.")]
+#: JetStream counts letters from 1.
+LEAST_ID, MOST_ID = 1, 2**63 - 1
+#: Up to the longest deadline that a gateway grants by default.
+LEAST_TIMEOUT_S, MOST_TIMEOUT_S = 0.1, 600.0
+
+Id = Annotated[
+    int,
+    typer.Argument(metavar="ID", min=LEAST_ID, max=MOST_ID, help="As `shoal dead list` shows it."),
+]
 T = TypeVar("T")
 
 
@@ -88,9 +96,17 @@ def show(
 @takes(CommonSettings)
 def replay(
     given: Given,
-    id_: Annotated[int | None, typer.Argument(metavar="ID", help="One letter.")] = None,
+    id_: Annotated[
+        int | None,
+        typer.Argument(metavar="ID", min=LEAST_ID, max=MOST_ID, help="One letter."),
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Every letter, oldest first.")] = False,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for each answer.")] = 60.0,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            min=LEAST_TIMEOUT_S, max=MOST_TIMEOUT_S, help="Seconds to wait for each answer."
+        ),
+    ] = 60.0,
     as_json: AsJson = False,
 ) -> None:
     """Send the items at fault again; a letter goes only when its replay was answered well.
@@ -113,7 +129,10 @@ def replay(
 
 @app.command()
 @takes(CommonSettings)
-def drop(given: Given, ids: Annotated[list[int], typer.Argument(metavar="ID…")]) -> None:
+def drop(
+    given: Given,
+    ids: Annotated[list[int], typer.Argument(metavar="ID…", min=LEAST_ID, max=MOST_ID)],
+) -> None:
     """Remove letters for good."""
     from shoal.broker import letters
 

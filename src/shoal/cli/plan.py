@@ -17,12 +17,17 @@ if TYPE_CHECKING:
 
 HEAD = ("device", "how many", "bound by", "p50 ms", "p99 ms", "utilisation", "headroom", "price")
 
+#: The longest deadline that a gateway grants by default.
+MOST_GOAL_MS = 600_000
+
 
 def plan(
     trace: Annotated[
         Path, typer.Argument(help="CSV or JSON lines: time, model, items, tokens; or a log.")
     ],
-    goal_ms: Annotated[float, typer.Option(min=1, help="99 % of requests are faster.")] = 200.0,
+    goal_ms: Annotated[
+        float, typer.Option(min=1, max=MOST_GOAL_MS, help="99 % of requests are faster.")
+    ] = 200.0,
     fleet: Annotated[
         Path | None, typer.Option(help="TOML file of kinds of devices, and of models.")
     ] = None,

@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from shoal.errors import ConfigError
 from shoal.sim.fleet import Fleet, Kind, Size, model_on
 from shoal.sim.meter import Outcome
 from shoal.sim.rules import PULL
@@ -67,11 +68,20 @@ class Question(msgspec.Struct, frozen=True):
     share: float = 0.99
 
     def answer(self) -> Advice:
-        """Search it: doubling first, then by halves."""
+        """Search it: doubling first, then by halves.
+
+        Raises:
+            ConfigError: no request came in the part of the trace that is judged.
+        """
         least, most = 0, 1
         good: Outcome | None = None
         while most <= MOST and good is None:
             outcome = self._try(most)
+            if not outcome.offered:
+                raise ConfigError(
+                    f"all requests of this trace but the last came in its first {WARM:.0%}, in which "
+                    "nothing is judged: give a longer trace"
+                )
             if self._good(outcome):
                 good = outcome
             elif self._fits and most > 1 and outcome.utilisation < HOPELESS:

@@ -9,6 +9,7 @@ all but the tokens. ``tokens`` are of the whole request; without them, items are
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,10 @@ from shoal.sim.workload import Request
 
 #: Tokens of an item of which a trace tells nothing: a short paragraph.
 TOKENS_PER_ITEM = 128
+#: Longest trace: an hour takes about two seconds of virtual pulses, however little comes in it.
+MOST_SECONDS = 7 * 86_400
+#: Most items of a request, and tokens of one item: many times what any gateway takes.
+MOST_ITEMS, MOST_TOKENS = 1_000_000, 100_000_000
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -29,6 +34,15 @@ class Call(msgspec.Struct, frozen=True):
     model: str
     items: int = 1
     tokens: int = 0
+
+
+class _Logged(msgspec.Struct, frozen=True):
+    """An answered request in a gateway's log: written when it was answered, `ms` after it came."""
+
+    time: float
+    model: str
+    items: int
+    ms: float = 0.0
 
 
 class Trace(msgspec.Struct, frozen=True):
@@ -66,6 +80,11 @@ def read_trace(path: Path, tokens_per_item: int = TOKENS_PER_ITEM) -> Trace:
     calls = sorted(_calls(path), key=lambda call: call.time)
     if len(calls) < 2 or calls[0].time == calls[-1].time:
         raise ConfigError(f"{path}: a trace needs at least two requests at different times")
+    if (seconds := calls[-1].time - calls[0].time) > MOST_SECONDS:
+        raise ConfigError(
+            f"{path}: this trace takes {seconds:g} seconds and may take "
+            f"{MOST_SECONDS}: give times in seconds, or its busiest hours alone"
+        )
     counts: dict[str, int] = {}
     for call in calls:
         counts[call.model] = counts.get(call.model, 0) + 1
@@ -106,9 +125,22 @@ def _calls(path: Path) -> Iterator[Call]:
                 f"{path}, line {number}: {error}; a request has time, model, items and tokens"
             ) from None
         if call is not None:
-            if call.items < 1 or call.tokens < 0:
-                raise ConfigError(f"{path}, line {number}: items and tokens count from 1")
+            if (fault := _fault(call)) is not None:
+                raise ConfigError(f"{path}, line {number}: {fault}")
             yield call
+
+
+def _fault(call: Call) -> str | None:
+    """What is wrong with the numbers of a request."""
+    if not math.isfinite(call.time):
+        return f"time is {call.time}; it must be a number of seconds"
+    if call.items < 1 or call.tokens < 0:
+        return "items and tokens count from 1"
+    if call.items > MOST_ITEMS:
+        return f"a request has {call.items} items and may have {MOST_ITEMS}"
+    if call.tokens > call.items * MOST_TOKENS:
+        return f"an item has {call.tokens // call.items} tokens and may have {MOST_TOKENS}"
+    return None
 
 
 def _json_call(line: str) -> Call | None:
@@ -118,6 +150,5 @@ def _json_call(line: str) -> Call | None:
         return msgspec.convert(fields, Call)
     if fields["event"] != "request" or fields.get("status") != 200 or not fields.get("items"):
         return None
-    # Logged when it was answered; it came `ms` earlier.
-    came = float(fields["time"]) - float(fields.get("ms", 0.0)) / 1000
-    return Call(came, str(fields["model"]), int(fields["items"]))
+    logged = msgspec.convert(fields, _Logged)
+    return Call(logged.time - logged.ms / 1000, logged.model, logged.items)
