@@ -206,6 +206,7 @@ async def test_loads_on_demand_and_says_why_it_cannot(
     pulse = gateway.pulses[worker.id].models["fake"]
     assert pulse.reason is not None
     assert "no such weights" in pulse.reason
+    assert worker._lanes.preparers == {}
 
 
 async def test_a_broker_restart_loses_nothing(

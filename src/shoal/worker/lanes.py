@@ -124,11 +124,18 @@ class Lanes:
             process.send(Unload(model))
 
     def _unloaded(self, lane: str, model: str) -> None:
+        self._forget(lane, model)
+        self._hears.emit(ev.Evicted(lane, model))
+
+    def _load_failed(self, lane: str, model: str, reason: str, *, full: bool = False) -> None:
+        self._forget(lane, model)
+        self._hears.load_failed(lane, model, reason, out_of_memory=full)
+
+    def _forget(self, lane: str, model: str) -> None:
         """Its tokenizer goes with the last copy: some take a hundred megabytes of this process."""
         self._kinds.pop((lane, model), None)
         if not any(other == model for _, other in self._kinds):
             self.preparers.pop(model, None)
-        self._hears.emit(ev.Evicted(lane, model))
 
     def ask_stats(self, lane: str, kind: str) -> None:
         """Ask a runtime process what it holds; `StatsSeen` follows."""
@@ -233,7 +240,7 @@ class Lanes:
                     preparer_of, card, folder, profile, inputs
                 )
         except ShoalError as error:
-            self._hears.load_failed(lane, model, error.message)
+            self._load_failed(lane, model, error.message)
             return
         process.send(load_of(card, folder, profile))
 
@@ -255,7 +262,7 @@ class Lanes:
                     self._hears.batch_failed(lane, batch, error)
             case Failed(model=str(model)):
                 full = message.code == OutOfMemory.code
-                self._hears.load_failed(lane, model, message.message, out_of_memory=full)
+                self._load_failed(lane, model, message.message, full=full)
             case Unloaded():
                 self._unloaded(lane, message.model)
             case Stats():
