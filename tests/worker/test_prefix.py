@@ -137,8 +137,29 @@ def test_what_lies_near_the_cut_is_not_believed(
         "中" * 30_000,
         "中文，没有空格。" * 4000,
         "👩‍👩‍👧‍👦" * 4000,
+        "!?" * 15_000,
+        "hello." * 6000,
+        ", . " * 8000,
+        "1234567890" * 3001,
+        "a1-" * 10_000,
+        "e\u0301" * 15_000,
+        "שלום.עולם." * 3000,
     ],
-    ids=["a word", "spaces", "lines", "han", "chinese", "emoji"],
+    ids=[
+        "a word",
+        "spaces",
+        "lines",
+        "han",
+        "chinese",
+        "emoji",
+        "marks",
+        "points",
+        "spaced points",
+        "digits",
+        "mixed",
+        "accents",
+        "hebrew",
+    ],
 )
 def test_texts_that_hardly_part(tokenizer: Tokenizer, text: str) -> None:
     assert Prefixes(tokenizer).first_ids(text, 50) == whole_ids(tokenizer, text)[:50]
@@ -159,3 +180,11 @@ def test_five_megabytes_take_milliseconds(tokenizer: Tokenizer) -> None:
     start = time.process_time()
     prefixes.first_ids(text, 255)
     assert time.process_time() - start < 0.25, "the whole takes seconds"
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "gpt4"])
+def test_so_do_those_without_separators_where_the_tokenizer_parts_them(kind: str) -> None:
+    prefixes, text = Prefixes(trained(kind)), "a1-" * 1_800_000
+    start = time.process_time()
+    prefixes.first_ids(text, 255)
+    assert time.process_time() - start < 0.25, "the whole takes seconds, and gigabytes"
