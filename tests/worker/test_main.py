@@ -12,8 +12,12 @@ import httpx
 import numpy as np
 import pytest
 
+from shoal.broker.connection import Connection
 from shoal.broker.server import BrokerServer
+from shoal.broker.streams import ensure_streams
+from shoal.errors import ConfigError, Unavailable
 from shoal.runtimes.fake import hashing
+from shoal.settings import WorkerSettings
 from shoal.values import EncodeParams
 from shoal.wire.arrays import from_wire
 from shoal.worker.main import Worker
@@ -243,6 +247,29 @@ async def test_health_rests_on_a_forward_pass(
         assert await ready()
         assert "shoal_worker_units_held" in (await client.get("/metrics")).text
         assert (await client.get("/nope")).status_code == 404
+
+
+@pytest.mark.parametrize("url", ["foo", "/dir", "file://relative/dir", "s3://", "ftp://host/dir"])
+def test_a_store_that_is_none_is_told_before_anything_starts(url: str) -> None:
+    with pytest.raises(ConfigError, match="payload_url"):
+        Worker(WorkerSettings(payload_url=url))
+
+
+async def test_a_worker_that_loses_its_broker_while_it_starts_ends_in_good_order(
+    broker: BrokerServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the connection and the parts that need it."""
+
+    async def lost(connection: Connection) -> None:
+        await broker.stop()
+        await until(lambda: not connection.connected)
+        await ensure_streams(connection)
+
+    monkeypatch.setattr("shoal.worker.main.ensure_streams", lost)
+    worker = Worker(WorkerSettings(broker_url=broker.url))
+    with pytest.raises(Unavailable):
+        await worker.start()
+    await worker.close()
 
 
 async def process_of(broker_url: str, *flags: str) -> Process:

@@ -60,6 +60,7 @@ def serve(given: Given, models: Models = None) -> None:
 
 
 async def _serve(given: Given, settings: ServeSettings, port: int, home: Path) -> None:
+    from shoal.broker.payloads import Payloads
     from shoal.cli.banner import announce
     from shoal.cli.prepare import prepare
     from shoal.cli.stack import Plan, Stack
@@ -68,6 +69,7 @@ async def _serve(given: Given, settings: ServeSettings, port: int, home: Path) -
 
     gateway, worker = given.load(GatewaySettings), given.load(WorkerSettings)
     lanes_of(worker)  # a device that is none is told before anything starts
+    Payloads(settings.payload_url)  # and so is a store that is none
     models = await asyncio.to_thread(prepare, worker, home / "cards")
     plan = Plan(
         given=given,

@@ -54,6 +54,7 @@ class Loop:
         self._empty = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = float("inf")
+        self.attached = False
         self._queue: WorkerQueue
         self._replies: Replies
         self._letters: Letters
@@ -73,6 +74,7 @@ class Loop:
         preparing: Preparing,
     ) -> None:
         """Connect the parts that report back here; nothing may be emitted before."""
+        self.attached = True
         self._queue, self._replies, self._letters = queue, replies, letters
         self._lanes, self._claims, self._peers = lanes, claims, peers
         self._preparing = preparing

@@ -142,6 +142,7 @@ class Worker:
         self._watch = Watch(self.metrics, self.core.models, spans)
         self._loop = Loop(self.core, self._watch, catalog)
         self._lanes = Lanes(specs, catalog, settings, self._loop, self._before_load)
+        self._store = Payloads(settings.payload_url)
         self._preparing: Preparing | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._queue: WorkerQueue | None = None
@@ -159,19 +160,20 @@ class Worker:
         connection = await Connection.open(
             settings,
             name,
-            on_disconnected=lambda: loop.emit(ev.BrokerLost()),
-            on_reconnected=lambda: loop.emit(ev.BrokerBack()),
+            on_disconnected=lambda: self._once_attached(ev.BrokerLost()),
+            on_reconnected=lambda: self._once_attached(ev.BrokerBack()),
             wait_s=CONNECT_S,
         )
         await ensure_streams(connection)
         keepalive = await Keepalive.open(settings, f"{name}-keepalive", settings.ack_wait_s)
         puller = Puller(connection, loop.delivered, loop.pull_ended)
         self._queue = WorkerQueue(connection, puller, keepalive, settings)
-        store = Payloads(settings.payload_url)
-        fetching = Fetching(store, settings)
+        fetching = Fetching(self._store, settings)
         self._preparing = Preparing(loop.prepared, fetching)
         replies = Replies(connection, self.id, loop.emit)
-        self._letters = Letters(connection, store, self.id, settings.pool, replies, self.metrics)
+        self._letters = Letters(
+            connection, self._store, self.id, settings.pool, replies, self.metrics
+        )
         self._claims = Claims(
             Bucket(connection, CLAIMS), settings.pool, self.id, self.metrics, loop.emit
         )
@@ -208,6 +210,11 @@ class Worker:
         """Base URL of /healthz, /readyz and /metrics."""
         return self._health.url
 
+    def _once_attached(self, event: ev.Event) -> None:
+        """Emit what may come while this worker still starts, when no part is there to act on it."""
+        if self._loop.attached:
+            self._loop.emit(event)
+
     def _cancelled(self, data: bytes, reply: str, status: str | None, subject: str) -> None:
         message = _decoded(data)
         if isinstance(message, Cancel):
@@ -237,8 +244,7 @@ class Worker:
 
         `grace_s`: how long a runtime may take to end after each request, before it is killed.
         """
-        if self._queue is not None:
-            self._loop.emit(ev.DrainBegan())
+        self._once_attached(ev.DrainBegan())
         for task in self._tasks:
             task.cancel()
         if self._preparing is not None:
