@@ -150,10 +150,14 @@ async def test_a_caller_that_leaves_takes_it_along_too(
     await until(lambda: not store.keys())
 
 
-async def test_uploads_are_counted(gateway: Served, worker: ScriptedWorker) -> None:
+async def test_uploads_are_counted(gateway: Served, worker: ScriptedWorker, store: Store) -> None:
+    held, bodies = Held(worker), gateway.app.gateway.bodies
     name = 'shoal_gateway_payloads_total{outcome="uploaded"}'
     before = await gateway.metric(name)
-    assert (await gateway.encode([LARGE, LARGE])).status_code == 200
+    asking = asyncio.create_task(gateway.encode([LARGE, LARGE]))
+    await until(lambda: len(store.keys()) == 2 and held.units and bodies.held_bytes == 0)
+    held.send_all()
+    assert (await asking).status_code == 200
     assert await gateway.metric(name) == before + 2
 
 
