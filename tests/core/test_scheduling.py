@@ -3,6 +3,7 @@
 from shoal.core import events as ev
 from shoal.core.batcher import BULK_SHARE, Budget
 from shoal.core.models import ModelSpec
+from shoal.core.plan import GROWTH
 from shoal.core.returning import MAX_DELIVERED, MOST_RETURNED
 from shoal.core.worker import WorkerConfig, WorkerCore
 from shoal.values import Features, TrafficClass
@@ -315,3 +316,40 @@ def test_credit_is_one_batch_for_each_lane_that_is_about_to_be_free() -> None:
     out = desk.arrive("b1", "b", 10, pending=500)
     (pull,) = [p for p in pulls(out) if not p[2]]
     assert pull[1] == 29  # three batches of ten units, less the one that is here
+
+
+def batch_pulls(out: list[ev.Instruction]) -> list[tuple[str, int]]:
+    return [(i.model, i.count) for i in out if isinstance(i, ev.Pull) and not i.standing]
+
+
+def with_a_batch(peer_lanes: int) -> Desk:
+    """A lane whose batch of 40 ms is nearly done, and others that have its model too."""
+    desk = Desk()
+    if peer_lanes:
+        desk.do(ev.PeerSeen("peer", {"a": ev.PeerModel("resident", peer_lanes)}))
+    desk.arrive("first", tokens=40)
+    desk.prepare("first", 40)
+    desk.now += 0.039
+    return desk
+
+
+def test_where_many_lanes_share_a_model_each_takes_its_share_of_what_waits() -> None:
+    desk = with_a_batch(peer_lanes=7)
+    out = desk.do(ev.PeerPulled("a", "work", pending=16, due=desk.now))
+    assert batch_pulls(out) == [("a", 2)]
+
+
+def test_where_no_other_lane_has_the_model_all_that_fits_is_taken() -> None:
+    desk = with_a_batch(peer_lanes=0)
+    model = desk.core.models["a"]
+    out = desk.do(ev.PeerPulled("a", "work", pending=16, due=desk.now))
+    assert batch_pulls(out) == [("a", int(BUDGET.seconds / model.unit_s + 1e-6))]
+
+
+def test_a_share_grows_with_the_batches_that_ran() -> None:
+    desk = with_a_batch(peer_lanes=7)
+    model = desk.core.models["a"]
+    for _ in range(60):
+        model.ran(0.06)
+    out = desk.do(ev.Ticked())
+    assert batch_pulls(out) == [("a", int(GROWTH * model.ran_s / model.unit_s + 1e-6))]

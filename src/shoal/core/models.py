@@ -14,6 +14,8 @@ from shoal.values import Features, TrafficClass
 
 #: Share of the newest unit in the running mean of seconds a unit.
 UNIT_SHARE = 0.1
+#: The same of the newest batch.
+BATCH_SHARE = 0.1
 
 
 class ModelSpec(msgspec.Struct, frozen=True):
@@ -59,6 +61,7 @@ class ModelState:
         self.token_cap = spec.budget.tokens
         self.served_at = 0.0
         self.waiting: dict[TrafficClass, float] = {"work": 0.0, "bulk": 0.0}
+        self.ran_s = 0.0  # beyond a batch's fixed cost: the running mean of its batches
         self._unit_s: float | None = None
 
     @property
@@ -78,6 +81,10 @@ class ModelState:
             if self._unit_s is None
             else self._unit_s + UNIT_SHARE * (seconds - self._unit_s)
         )
+
+    def ran(self, predicted_s: float) -> None:
+        """A batch that was predicted to take so long came back."""
+        self.ran_s += BATCH_SHARE * (max(0.0, predicted_s - self.cost.base_s) - self.ran_s)
 
     def items_s(self, features: Features) -> float:
         """Predicted seconds these items add to batches, without the batches' fixed cost."""

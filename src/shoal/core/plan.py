@@ -2,11 +2,16 @@
 
 A lane's credit is one batch. What is on the shelf, being prepared or on its way counts against it;
 for what is lacking one source is chosen. Interactive work covers a lane before bulk does.
+
+Where many lanes share few models, a lane does not take all that waits: the next lane is free in a
+moment and would find nothing, and batches would be now large, now tiny, which is what the slowest
+requests feel. It asks for somewhat more than its batches lately were, or for its share of what is
+known to wait if that is more. With many models a queue is visited seldom, and all of it is taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 from shoal.core.batcher import BULK_SHARE
@@ -21,6 +26,15 @@ STALE_S = 0.002
 #: A head that is only guessed to be there counts as this much younger: asking in vain costs half a
 #: millisecond, and where work waits longer than this, queues are known to be full anyway.
 GUESS_S = 0.03
+#: Lanes for each model in use from which on they share what waits. With fewer, the next one comes late:
+#: 8 lanes gain with 4 models and lose half of their knee with 50.
+LANES_A_MODEL = 2
+#: A lane asks for so many times what its batches lately were. One model on 8 lanes, at half and at 0.8
+#: of capacity: the 99th percentile is 1.0 times round robin's; it was 1.3 and 1.5 when each lane took
+#: all (`shoal sim`). At full load nothing changes, as all batches are full.
+GROWTH = 1.5
+#: What a delivery told of the units behind it says how much waits for about a batch.
+TOLD_S = 0.02
 #: Units whose payloads are being fetched, for one model; beyond it other machines may have them.
 MAX_FETCHING = 16
 
@@ -29,10 +43,16 @@ class Plan:
     """One look at all lanes that may take work."""
 
     def __init__(
-        self, models: dict[str, ModelState], units: Units, sources: Sources, now: float
+        self,
+        models: dict[str, ModelState],
+        units: Units,
+        sources: Sources,
+        lanes: Callable[[str], int],
+        now: float,
     ) -> None:
         self._models = models
         self._sources = sources
+        self._lanes = lanes
         self._now = now
         self._wanted: dict[Source, float] = {}
         self._units = units
@@ -47,7 +67,9 @@ class Plan:
             return True
         source = self._next(lane, "work", first)
         if source is not None:
-            self._want(source, 1.0 - share)
+            part = self._part(source) - share
+            if part > 0 or first is None:
+                self._want(source, part)
             return True
         room = BULK_SHARE - share
         if room > 0 and self._sources.unwatched["bulk"]:
@@ -56,6 +78,16 @@ class Plan:
             if share < room and source is not None:
                 self._want(source, room - share)
         return first is not None
+
+    def _part(self, source: Source) -> float:
+        """How much of a full batch a lane takes of what may wait there."""
+        lanes = self._lanes(source.model)
+        if lanes < LANES_A_MODEL or lanes < LANES_A_MODEL * self._sources.in_use(self._now):
+            return 1.0
+        model = self._models[source.model]
+        told = source.pending if self._now - source.told_at <= TOLD_S else 0
+        seconds = max(GROWTH * model.ran_s, told * model.unit_s / lanes)
+        return min(1.0, seconds / model.spec.budget.seconds)
 
     def _cover(self, lane: Lane, klass: TrafficClass, most: float) -> tuple[str | None, float]:
         """Use up to `most` batches of what is here for this lane; the first model and how much."""

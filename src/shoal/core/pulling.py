@@ -182,7 +182,7 @@ class Pulls:
 
     def _ask(self, taking: list[Lane], now: float) -> list[Instruction]:
         """Cover each lane's next batch: by what is here or on its way, else by a pull."""
-        plan = Plan(self._models, self._units, self.sources, now)
+        plan = Plan(self._models, self._units, self.sources, self._lanes_of, now)
         watching = [lane for lane in taking if not plan.fill(lane)]
         out: list[Instruction] = []
         for source, count in plan.pulls():
@@ -191,6 +191,10 @@ class Pulls:
             # Most batches take all there is; what is left is told once it is known.
             out += self._tell(source, 0, now + PATIENCE_S)
         return out + self._watch(watching)
+
+    def _lanes_of(self, model: str) -> int:
+        """Lanes that have this model, here and elsewhere."""
+        return sum(lane.serves(model) for lane in self._lanes) + self._elsewhere(model)
 
     def _watch(self, lanes: list[Lane]) -> list[Instruction]:
         """These lanes have nothing: be told of whatever comes."""

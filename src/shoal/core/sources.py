@@ -22,6 +22,8 @@ from shoal.core.urgency import PATIENCE_S, due_of
 from shoal.values import TrafficClass
 
 NEVER = float("-inf")
+#: A model that brought a unit within this time is in use.
+IN_USE_S = 1.0
 
 
 class Source:
@@ -101,6 +103,15 @@ class Sources:
     def served(self) -> int:
         """Models that are served here."""
         return len(self._served)
+
+    def in_use(self, now: float) -> int:
+        """Models that lately brought interactive units."""
+        count = 0
+        for source in reversed(self.hot.values()):
+            if now - source.came_at > IN_USE_S:
+                break
+            count += 1
+        return count
 
     def get(self, model: str, klass: TrafficClass = "work") -> Source:
         return self._all[klass][model]

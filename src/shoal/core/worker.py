@@ -206,6 +206,7 @@ class WorkerCore:
         batch = self.lanes[event.lane].finished(event.batch, now)
         if batch is None:
             return []
+        self.models[batch.model].ran(batch.predicted_s)
         out = self._dispatch.finished(batch, event.seconds, now)
         self._pulls.lead.computed(batch.predicted_s, event.seconds)
         slower = event.seconds / batch.predicted_s
