@@ -104,11 +104,11 @@ class Sources:
         """Models that are served here."""
         return len(self._served)
 
-    def in_use(self, now: float) -> int:
-        """Models that lately brought interactive units."""
+    def in_use(self, now: float, most: int) -> int:
+        """Models that lately brought interactive units, counted up to `most`."""
         count = 0
         for source in reversed(self.hot.values()):
-            if now - source.came_at > IN_USE_S:
+            if count == most or now - source.came_at > IN_USE_S:
                 break
             count += 1
         return count
