@@ -8,44 +8,68 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.core.fairness import REMEMBERED_MOST, FairQueue, Place, sharers
+from shoal.core.fairness import MAX_PASSED, FairQueue, Place, sharers
+
+#: Its request and number, and what it turns out to cost.
+Entry = tuple[str, float]
 
 
-def place(tenant: str, request: str = "r", priority: int = 0) -> Place:
-    return Place(sharers(tenant), priority, request)
+def place(tenant: str, request: str = "r", rank: int = 0, due: float = 0.0) -> Place:
+    return Place(sharers(tenant), rank, request, due)
 
 
-def fill(queue: FairQueue[str], where: Place, count: int, cost_s: float = 1.0) -> None:
-    for number in range(count):
-        queue.add(where, f"{'/'.join(where.sharers)} {where.request}{number}", cost_s)
+def fill(queue: FairQueue[Entry], where: Place, count: int, cost_s: float = 1.0) -> None:
+    name = f"{'/'.join(where.sharers)} {where.request}"
+    queue.add(where, [(f"{name}{number}", cost_s) for number in range(count)])
 
 
-def drain(queue: FairQueue[str], count: int | None = None) -> list[str]:
-    return [queue.pop() for _ in range(len(queue) if count is None else count)]
+def pop(queue: FairQueue[Entry]) -> str:
+    head = queue.head()
+    assert head is not None
+    assert queue.pop(head[1]) == head
+    return head[0]
+
+
+def drain(queue: FairQueue[Entry], count: int | None = None) -> list[str]:
+    taken: list[str] = []
+    while queue and len(taken) != count:
+        taken.append(pop(queue))
+    return taken
+
+
+def of_tenant(entry: str) -> str:
+    return entry.split("/")[0]
 
 
 def test_a_request_is_first_come_first_served() -> None:
-    queue = FairQueue[str]()
+    queue = FairQueue[Entry]()
     fill(queue, place("a/u"), 3)
-    assert queue.seconds == 3.0
     assert drain(queue) == ["a/u r0", "a/u r1", "a/u r2"]
-    assert (len(queue), queue.seconds, queue.head()) == (0, 0.0, None)
+    assert (bool(queue), queue.head()) == (False, None)
 
 
 def test_tenants_take_turns_and_one_that_comes_later_is_next() -> None:
-    queue = FairQueue[str]()
+    queue = FairQueue[Entry]()
     fill(queue, place("a/u"), 50)
     drain(queue, 10)
     fill(queue, place("b/u"), 2)
-    assert [entry[0] for entry in drain(queue, 4)] in (list("abab"), list("baba"))
+    assert [entry[0] for entry in drain(queue, 4)] == list("abab")
 
 
 def test_turns_are_counted_in_seconds() -> None:
-    queue = FairQueue[str]()
+    queue = FairQueue[Entry]()
     fill(queue, place("large/u"), 20, cost_s=4.0)
     fill(queue, place("small/u"), 100, cost_s=1.0)
-    taken = Counter(entry.split("/")[0] for entry in drain(queue, 50))
+    taken = Counter(map(of_tenant, drain(queue, 50)))
     assert taken == {"large": 10, "small": 40}
+
+
+def test_the_cost_that_counts_is_the_one_told_when_an_entry_is_taken() -> None:
+    queue = FairQueue[Entry]()
+    fill(queue, place("a/u"), 3, cost_s=1.0)
+    fill(queue, place("b/u"), 3, cost_s=1.0)
+    assert queue.pop(2.0)[0] == "a/u r0"
+    assert drain(queue, 3) == ["b/u r0", "b/u r1", "a/u r1"]
 
 
 def test_a_tenant_is_a_key_and_a_user_or_either() -> None:
@@ -54,7 +78,7 @@ def test_a_tenant_is_a_key_and_a_user_or_either() -> None:
 
 
 def test_a_key_shares_before_its_users_do() -> None:
-    queue = FairQueue[str]()
+    queue = FairQueue[Entry]()
     for user in range(9):
         fill(queue, place(f"crowd/{user}"), 10)
     fill(queue, place("alone/1"), 10)
@@ -63,25 +87,33 @@ def test_a_key_shares_before_its_users_do() -> None:
     assert all(taken[f"crowd/{user}"] == 1 for user in range(9))
 
 
-def test_priority_orders_requests_of_one_user_only() -> None:
-    queue = FairQueue[str]()
-    fill(queue, place("a/u", "low", -1), 2)
-    fill(queue, place("a/u", "high", 5), 2)
-    fill(queue, place("b/u", "urgent", 10), 2)
-    order = drain(queue)
-    assert [e for e in order if e[0] == "a"] == ["a/u high0", "a/u high1", "a/u low0", "a/u low1"]
-    assert [e[0] for e in order] == list("ababaa")
-
-
 def test_requests_of_one_user_take_turns() -> None:
-    queue = FairQueue[str]()
+    queue = FairQueue[Entry]()
     fill(queue, place("a/u", "x"), 3)
     fill(queue, place("a/u", "y"), 3)
     assert [entry.split()[1] for entry in drain(queue)] == ["x0", "y0", "x1", "y1", "x2", "y2"]
 
 
+def test_of_requests_that_had_the_same_the_earliest_due_is_next() -> None:
+    queue = FairQueue[Entry]()
+    for request, due in (("late", 3.0), ("early", 1.0), ("middle", 2.0)):
+        fill(queue, place("a/u", request, due=due), 2)
+    order = [entry.split()[1] for entry in drain(queue)]
+    assert order == ["early0", "middle0", "late0", "early1", "middle1", "late1"]
+
+
+def test_whose_turn_it_is_stays_so_while_nothing_is_taken() -> None:
+    queue = FairQueue[Entry]()
+    fill(queue, place("a/u", "cut", due=5.0), 3)
+    drain(queue, 1)
+    fill(queue, place("a/u", "urgent", due=0.0), 1, cost_s=0.5)
+    fill(queue, place("b/u"), 1)
+    assert drain(queue, 1) == ["a/u urgent0"]
+    assert drain(queue, 2) == ["b/u r0", "a/u cut1"]
+
+
 def test_who_was_away_gets_no_credit_and_who_was_served_pays() -> None:
-    queue = FairQueue[str]()
+    queue = FairQueue[Entry]()
     fill(queue, place("busy/u"), 3)
     fill(queue, place("back/u"), 1, cost_s=3.0)
     assert drain(queue, 2) == ["busy/u r0", "back/u r0"]
@@ -90,18 +122,20 @@ def test_who_was_away_gets_no_credit_and_who_was_served_pays() -> None:
 
 
 def test_removing_a_request_gives_its_entries_and_leaves_the_others() -> None:
-    queue = FairQueue[str]()
+    queue = FairQueue[Entry]()
     fill(queue, place("a/u", "x"), 2)
     fill(queue, place("a/u", "y"), 2)
-    assert queue.remove(place("a/u", "x"), lambda entry: entry.endswith("1")) == ["a/u x1"]
-    assert queue.remove(place("a/u", "x")) == ["a/u x0"]
+    assert queue.remove(place("a/u", "x"), lambda entry: entry[0].endswith("1")) == [
+        ("a/u x1", 1.0)
+    ]
+    assert queue.remove(place("a/u", "x")) == [("a/u x0", 1.0)]
     assert queue.remove(place("a/u", "x")) == []
     assert queue.remove(place("nobody/u")) == []
     assert drain(queue) == ["a/u y0", "a/u y1"]
 
 
 def test_what_costs_nothing_does_not_go_before_all_others() -> None:
-    queue = FairQueue[str]()
+    queue = FairQueue[Entry]()
     fill(queue, place("free/u"), 10, cost_s=0.0)
     fill(queue, place("paid/u"), 1)
     assert "paid/u r0" in drain(queue, 2)
@@ -109,20 +143,56 @@ def test_what_costs_nothing_does_not_go_before_all_others() -> None:
 
 def test_an_empty_queue_has_nothing_to_take() -> None:
     with pytest.raises(IndexError):
-        FairQueue[str]().pop()
+        FairQueue[Entry]().pop(1.0)
 
 
-def test_users_that_never_come_back_take_bounded_memory() -> None:
-    queue = FairQueue[str]()
-    fill(queue, place("a/stays"), 1)
-    for user in range(3 * REMEMBERED_MOST):
-        fill(queue, place(f"a/{user}"), 1)
-        drain(queue, 1)
-    inner = queue._root.children["a"]
-    assert len(inner.left_s) <= REMEMBERED_MOST  # type: ignore[attr-defined]
-    assert len(inner.children) == len(queue)  # type: ignore[attr-defined]
-    assert len(inner.heap) <= 2 * len(queue) + 17  # type: ignore[attr-defined]
+@pytest.mark.parametrize("leave", ["served", "removed"])
+def test_nothing_is_kept_of_users_who_left(leave: str) -> None:
+    queue = FairQueue[Entry]()
+    fill(queue, place("a/stays"), 3000)
+    for user in range(2000):
+        where = place(f"a/{user}")
+        fill(queue, where, 1)
+        if leave == "served":
+            drain(queue, 2)
+        assert len(queue.remove(where)) == (leave == "removed")
+    users = queue._root.get("a")
+    assert users is not None
+    assert len(users) == 1
+    assert len(users._heap) <= 2 * len(users) + 17
 
+
+# --- ranks --------------------------------------------------------------------------------------
+
+
+def test_a_rank_orders_requests_of_one_user_only() -> None:
+    queue = FairQueue[Entry]()
+    fill(queue, place("a/u", "low", -1), 2)
+    fill(queue, place("a/u", "high", 5), 2)
+    fill(queue, place("b/u", "urgent", 10), 2)
+    order = drain(queue)
+    assert [e for e in order if e[0] == "a"] == ["a/u high0", "a/u high1", "a/u low0", "a/u low1"]
+    assert [e[0] for e in order] == list("ababaa")
+
+
+def test_a_rank_that_is_passed_over_gets_a_ninth_in_the_end() -> None:
+    queue = FairQueue[Entry]()
+    fill(queue, place("a/u", "low", 0), 10)
+    fill(queue, place("a/u", "high", 1), 100)
+    order = [entry.split()[1] for entry in drain(queue, 4 * (MAX_PASSED + 1))]
+    lows = [number for number, entry in enumerate(order) if entry.startswith("low")]
+    assert lows == [n * (MAX_PASSED + 1) - 1 for n in (1, 2, 3, 4)]
+
+
+def test_a_ninth_is_counted_in_seconds() -> None:
+    queue = FairQueue[Entry]()
+    fill(queue, place("a/u", "low", 0), 100, cost_s=10.0)
+    fill(queue, place("a/u", "high", 1), 1000, cost_s=1.0)
+    taken = Counter(entry.split()[1].rstrip("0123456789") for entry in drain(queue, 810))
+    assert 9 <= taken["low"] <= 11
+
+
+# --- random histories ---------------------------------------------------------------------------
 
 COSTS = st.sampled_from([0.0, 0.1, 0.5, 1.0])
 
@@ -137,56 +207,85 @@ def test_nothing_is_lost_or_handed_out_twice(data: st.DataObject) -> None:
         if action == "add":
             tenant = data.draw(st.sampled_from(["a/1", "a/2", "b/1"]))
             where = place(tenant, data.draw(st.sampled_from("xy")), data.draw(st.integers(-1, 1)))
-            queue.add(where, number, data.draw(COSTS))
+            queue.add(where, [number])
             waiting[number] = where
         elif action == "pop" and waiting:
             head = queue.head()
-            assert queue.pop() == head
-            assert head is not None
-            assert _is_its_turn(waiting, head)
+            assert queue.pop(data.draw(COSTS)) == head
+            assert head == min(n for n, at in waiting.items() if at == waiting[head])
             del waiting[head]
         elif waiting:
             where = data.draw(st.sampled_from(list(waiting.values())))
             removed = queue.remove(where)
             assert removed == [n for n, at in waiting.items() if at == where]
             waiting = {n: at for n, at in waiting.items() if at != where}
-        assert len(queue) == len(waiting)
-    assert sorted(drain_numbers(queue)) == sorted(waiting)
-    assert queue.seconds == 0.0
+        assert bool(queue) == bool(waiting)
+    while queue:
+        del waiting[queue.pop(1.0)]
+    assert not waiting
 
 
-def _is_its_turn(waiting: dict[int, Place], head: int) -> bool:
-    """First of its request, and nothing of the same user has a higher priority."""
-    own = waiting[head]
-    first = min(number for number, at in waiting.items() if at == own)
-    return first == head and all(
-        at.priority <= own.priority for at in waiting.values() if at.sharers == own.sharers
-    )
-
-
-def drain_numbers(queue: FairQueue[int]) -> list[int]:
-    return [queue.pop() for _ in range(len(queue))]
+@given(st.lists(st.lists(st.floats(0.01, 1.0), min_size=60, max_size=60), min_size=2, max_size=4))
+@settings(max_examples=60, deadline=None)
+def test_what_sharers_had_differs_by_one_entry_at_most(costs: list[list[float]]) -> None:
+    queue = FairQueue[Entry]()
+    for sharer, own in enumerate(costs):
+        queue.add(place(f"{sharer}/u"), [(f"{sharer}/", cost_s) for cost_s in own])
+    had: Counter[str] = Counter({f"{sharer}": 0 for sharer in range(len(costs))})
+    left = Counter({f"{sharer}": len(own) for sharer, own in enumerate(costs)})
+    while all(left.values()):
+        head = queue.head()
+        assert head is not None
+        pop(queue)
+        had[of_tenant(head[0])] += head[1]  # type: ignore[assignment]
+        left[of_tenant(head[0])] -= 1
+        assert max(had.values()) - min(had.values()) <= 1.0 + 1e-9
 
 
 @given(
-    flood=st.lists(st.floats(0.01, 1.0), min_size=50, max_size=200),
+    flood=st.lists(st.floats(0.01, 1.0), min_size=300, max_size=400),
     others=st.integers(0, 5),
     before=st.integers(0, 40),
+    other_s=st.floats(0.01, 1.0),
 )
 @settings(max_examples=80, deadline=None)
-def test_a_flood_delays_another_by_one_entry_of_each_sharer(
-    flood: list[float], others: int, before: int
+def test_who_comes_in_waits_for_the_largest_entry_and_one_more_of_each_sharer(
+    flood: list[float], others: int, before: int, other_s: float
 ) -> None:
     """However much a tenant has waiting, and whatever was served before."""
-    queue = FairQueue[str]()
-    for cost_s in flood:
-        queue.add(place("flood/u"), "flood", cost_s)
+    queue = FairQueue[Entry]()
+    queue.add(place("flood/u"), [("flood/", cost_s) for cost_s in flood])
     for other in range(others):
-        fill(queue, place(f"other{other}/u"), 50)
-    for _ in range(min(before, len(queue))):
-        queue.pop()
-    queue.add(place("light/u"), "light", 0.5)
-    ahead = []
-    while (entry := queue.pop()) != "light":
-        ahead.append(entry.split("/")[0])
-    assert all(count == 1 for count in Counter(ahead).values())
+        fill(queue, place(f"other{other}/u"), 50, other_s)
+    drain(queue, before)
+    queue.add(place("light/u"), [("light/", 0.5)])
+    ahead_s: Counter[str] = Counter()
+    while (head := queue.head()) is not None and pop(queue) != "light/":
+        ahead_s[of_tenant(head[0])] += head[1]  # type: ignore[assignment]
+    largest_s = max(*flood, other_s if others else 0.0)
+    assert ahead_s["flood"] <= largest_s + max(flood) + 1e-9
+    assert all(ahead_s[f"other{n}"] <= largest_s + other_s + 1e-9 for n in range(others))
+
+
+@given(st.floats(0.1, 1.0), st.booleans(), st.integers(1, 5))
+@settings(max_examples=40, deadline=None)
+def test_ever_new_sharers_keep_no_old_one_from_its_turn(
+    new_s: float, users: bool, at_once: int
+) -> None:
+    """With as many new ones as entries are taken; with old ones that wait with more than one."""
+    queue = FairQueue[Entry]()
+    fill(queue, place("a/old", "old"), 20)
+
+    def come(number: int) -> None:
+        where = place(f"a/{number}", "new") if users else place("a/old", f"new{number}")
+        fill(queue, where, 1, new_s)
+
+    for number in range(at_once):
+        come(number)
+    taken = []
+    for number in range(at_once, 400):
+        taken.append(pop(queue))
+        come(number)
+    # Each of those that wait together has its share.
+    fair = len(taken) * new_s / (new_s * at_once + 1.0)
+    assert sum(" old" in entry for entry in taken) >= min(20, fair / 2)

@@ -263,8 +263,8 @@ class Lane:
 def test_a_flood_of_fifty_times_the_load_delays_a_unit_by_a_bounded_time(
     flood_cost_s: float, units: int, light_cost_s: float, gaps: list[float], others: int
 ) -> None:
-    """By what is on the queue (two batches, and one for early units), the unit that runs, and one
-    unit of each other tenant; not by what the flood has waiting."""
+    """By what is on the queue (two batches, and one for early units), the unit that runs, and the
+    largest unit and one more of each other tenant; not by what the flood has waiting."""
     lane = Lane(Admission(2.0, 1e9))
     load_s = 50 * light_cost_s * len(gaps) + 20.0
     for number in range(round(load_s / flood_cost_s / units) + 1):
@@ -277,8 +277,9 @@ def test_a_flood_of_fifty_times_the_load_delays_a_unit_by_a_bounded_time(
         came[f"light{number}.0"] = lane.now
         lane.arrive(arrived(f"light{number}", light_cost_s, tenant="light"))
     lane.run_until(float("inf"))
-    longest_s = max(flood_cost_s, 0.5 if others else 0.0)
+    longest_s = max(flood_cost_s, light_cost_s, 0.5 if others else 0.0)
     for number, (unit, at) in enumerate(came.items()):
         own_s = light_cost_s * (number + 1)  # those before it may still wait as well
-        bound_s = 3 * BATCH_S + (2 + others) * longest_s * (number + 1) + own_s
+        turns = 2 * (1 + others) * (number + 1)
+        bound_s = 3 * BATCH_S + (1 + turns) * longest_s + own_s
         assert lane.done_at[unit] - at <= bound_s

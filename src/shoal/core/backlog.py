@@ -46,7 +46,7 @@ class Held:
         "id",
         "klass",
         "model",
-        "priority",
+        "place",
         "queued",
         "seconds",
         "tenant",
@@ -58,16 +58,11 @@ class Held:
         self.model = event.model
         self.klass = event.klass
         self.tenant = event.tenant
-        self.priority = event.priority
+        self.place = Place(sharers(event.tenant), event.priority, event.request)
         self.queued: set[str] = set()
         self.untaken: set[str] = set()
         self.early: str | None = None
         self.seconds = {unit.id: event.rate.seconds(unit.bytes, unit.items) for unit in event.units}
-
-    @property
-    def place(self) -> Place:
-        """Where its units stand in line."""
-        return Place(sharers(self.tenant), self.priority, self.id)
 
     @property
     def waiting(self) -> int:
@@ -87,7 +82,7 @@ class Backlog:
         self._window_batches = window_batches
         self._queued = 0
         self._told_s = 0.0
-        self._line: FairQueue[tuple[Held, str]] = FairQueue()
+        self._line = FairQueue[tuple[Held, str]]()
         self._requests_of: Counter[str] = Counter()
         self._early = SecondsByTenant()
 
@@ -109,7 +104,7 @@ class Backlog:
                 self._enqueue(request, unit)
                 released.append(unit)
             else:
-                self._line.add(request.place, (request, unit), seconds)
+                self._line.add(request.place, [(request, unit)])
                 self.waiting.add(request.tenant, seconds)
         return released
 
@@ -124,7 +119,7 @@ class Backlog:
             seconds = request.seconds[unit]
             if not self._has_room(seconds, room_s, others):
                 break
-            self._line.pop()
+            self._line.pop(seconds)
             self.waiting.remove(request.tenant, seconds)
             self._enqueue(request, unit)
             released.append(unit)

@@ -1,7 +1,7 @@
 """Which items run next: the shelf of one model and the batches formed from it.
 
 Work-conserving: whatever is there when a lane gets free forms a batch, up to the budget, in the
-order of `core.turns`. Bulk items fill what interactive ones leave of a part of the budget, so that
+order of `core.fairness`. Bulk items fill what interactive ones leave of a part of the budget, so that
 an interactive one that comes next waits little. Batches that came back undone are retried in
 smaller pieces, before anything else. Units that may have taken a runtime down are kept apart: none
 of them ever shares a batch. A runtime that pads gets items of about one length together.
@@ -17,8 +17,7 @@ import msgspec
 
 from shoal.core.cost import CostModel
 from shoal.core.events import Item, UnitHead
-from shoal.core.rota import TINY_S, Terms
-from shoal.core.turns import Place, Turns
+from shoal.core.fairness import FairQueue, Place, sharers
 from shoal.core.urgency import due_of, rank_of
 from shoal.values import TrafficClass
 
@@ -60,13 +59,12 @@ class Shelf:
     def __init__(self, *, pads: bool = False) -> None:
         self._pads = pads
         # By class, then by length where lengths matter: 0, or the bits of the length.
-        self._turns: dict[TrafficClass, dict[int, Turns]] = {"work": {}, "bulk": {}}
+        self._queues: dict[TrafficClass, dict[int, FairQueue[Item]]] = {"work": {}, "bulk": {}}
         self._units: dict[str, _Waiting] = {}
         self._by_due: list[tuple[float, str]] = []
         self._retries: deque[list[Item]] = deque()
         self._suspects: dict[str, _Suspect] = {}
         self._count = 0
-        self._full_s = math.inf  # seconds of the latest full batch: memory or items may bound it
 
     def __len__(self) -> int:
         return self._count
@@ -83,7 +81,7 @@ class Shelf:
     @property
     def interactive(self) -> bool:
         """Whether anything but bulk and suspects waits."""
-        return bool(self._turns["work"] or self._retries)
+        return bool(self._queues["work"] or self._retries)
 
     @property
     def due(self) -> float:
@@ -96,16 +94,16 @@ class Shelf:
 
     def add(self, head: UnitHead, items: list[Item], now: float) -> None:
         """Let a unit's items wait for their turn."""
-        place = Place(head.tenant, rank_of(head, now), head.request, due_of(head))
+        place = Place(sharers(head.tenant), rank_of(head, now), head.request, due_of(head))
         self._units[head.id] = _Waiting(head, place, len(items))
         self._count += len(items)
         heapq.heappush(self._by_due, (place.due, head.id))
-        groups = self._turns[head.klass]
+        queues = self._queues[head.klass]
         for length, group in self._by_length(items).items():
-            turns = groups.get(length)
-            if turns is None:
-                turns = groups[length] = Turns()
-            turns.add(place, head.id, group)
+            queue = queues.get(length)
+            if queue is None:
+                queue = queues[length] = FairQueue()
+            queue.add(place, group)
 
     def _by_length(self, items: list[Item]) -> dict[int, list[Item]]:
         if not self._pads:
@@ -138,11 +136,11 @@ class Shelf:
         )
         waiting = self._units.pop(unit, None)
         if waiting is not None:
-            groups = self._turns[waiting.head.klass]
-            for length, turns in list(groups.items()):
-                removed += turns.remove(waiting.place, unit)
-                if not turns:
-                    del groups[length]
+            queues = self._queues[waiting.head.klass]
+            for length, queue in list(queues.items()):
+                removed += queue.remove(waiting.place, lambda item: item.unit == unit)
+                if not queue:
+                    del queues[length]
         self._count -= len(removed)
         return removed
 
@@ -153,57 +151,33 @@ class Shelf:
         else:
             batch = []
             left = _Left(budget, cost, pads=self._pads)
-            if self._fill(self._turns["work"], batch, left):
+            if self._fill(self._queues["work"], batch, left):
                 left.seconds -= budget.seconds * (1.0 - BULK_SHARE)
-                self._fill(self._turns["bulk"], batch, left)
+                self._fill(self._queues["bulk"], batch, left)
         self._count -= len(batch)
         return batch
 
-    def _fill(self, groups: dict[int, Turns], batch: list[Item], left: _Left) -> bool:
-        """Take turns until the batch is full (False) or nothing waits."""
-        terms = Terms(left.cost, min(left.seconds, self._full_s))
-        for length in self._lengths(groups):
-            turns = groups[length]
-            full = False
-            while turns and not full:
-                full = self._take_run(turns, terms, batch, left)
-            if not turns:
-                del groups[length]
-            if full:
-                self._full_s = left.spent_s
-                return False
+    def _fill(self, queues: dict[int, FairQueue[Item]], batch: list[Item], left: _Left) -> bool:
+        """Take whose turn it is until the batch is full (False) or nothing waits."""
+        for length in self._lengths(queues):
+            queue = queues[length]
+            while (item := queue.head()) is not None:
+                seconds = left.cost.item_s(item.tokens)
+                if batch and not left.fits(item, seconds):
+                    return False
+                batch.append(queue.pop(seconds))
+                left.take(item, seconds)
+                self._took(item.unit)
+            del queues[length]
         return True
 
-    def _lengths(self, groups: dict[int, Turns]) -> list[int]:
+    def _lengths(self, queues: dict[int, FairQueue[Item]]) -> list[int]:
         """The length that waited longest for being first, then those that are most like it."""
-        if len(groups) < 2:
-            return list(groups)
-        first = next(iter(groups))
-        groups[first] = groups.pop(first)  # and now it is last
-        return sorted(groups, key=lambda length: abs(length - first))
-
-    def _take_run(self, turns: Turns, terms: Terms, batch: list[Item], left: _Left) -> bool:
-        """Take what is dealt as far as it fits; whether the batch is full."""
-        line, allowed_s = turns.deal(terms)
-        spent_s, taken, full = 0.0, 0, False
-        while line:
-            item = line.first()
-            seconds = left.cost.item_s(item.tokens)
-            if batch and not left.fits(item, seconds):
-                full = True
-                break
-            if taken and spent_s + seconds > allowed_s + TINY_S:
-                break
-            batch.append(line.pop())
-            left.take(item, seconds)
-            self._took(item.unit)
-            spent_s += seconds
-            taken += 1
-        if taken:
-            turns.charge(spent_s)
-        if full:
-            turns.interrupt()
-        return full
+        if len(queues) < 2:
+            return list(queues)
+        first = next(iter(queues))
+        queues[first] = queues.pop(first)  # and now it is last
+        return sorted(queues, key=lambda length: abs(length - first))
 
     def _took(self, unit: str) -> None:
         waiting = self._units[unit]
@@ -233,14 +207,13 @@ class Shelf:
 class _Left:
     """What of a batch's budget is still free."""
 
-    __slots__ = ("_longest", "_pads", "_taken", "cost", "items", "seconds", "spent_s", "tokens")
+    __slots__ = ("_longest", "_pads", "_taken", "cost", "items", "seconds", "tokens")
 
     def __init__(self, budget: Budget, cost: CostModel, *, pads: bool) -> None:
         self.cost = cost
         self.seconds = budget.seconds - cost.base_s
         self.tokens = budget.tokens
         self.items = budget.items
-        self.spent_s = 0.0
         self._pads = pads
         self._longest = 0
         self._taken = 0
@@ -255,7 +228,6 @@ class _Left:
 
     def take(self, item: Item, seconds: float) -> None:
         self.seconds -= seconds
-        self.spent_s += seconds
         self.items -= 1
         if self._pads:
             self._longest = max(self._longest, item.tokens)

@@ -20,6 +20,9 @@ from typing import Literal
 from shoal.core.quantiles import RunningQuantile
 from shoal.values import Features
 
+#: Sums of predictions that differ by less are the same.
+TINY_S = 1e-9
+
 Vector = list[float]
 #: What a model works on.
 Work = Literal["text", "image", "audio", "generate"]

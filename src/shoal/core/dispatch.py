@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 
 from shoal.core import events as ev
 from shoal.core.batcher import Budget
+from shoal.core.cost import TINY_S
 from shoal.core.delivery import Units
 from shoal.core.events import Instruction, Item
 from shoal.core.lanes import Batch, Lane
 from shoal.core.models import ModelState
-from shoal.core.rota import TINY_S
 from shoal.errors import ComputeFailed, DeadLettered
 from shoal.values import features_of
 

@@ -1,20 +1,39 @@
-"""Whose turn it is: entries of many sharers, handed out so that each gets its share of seconds.
+"""Whose turn it is: keys, their users, priorities and requests share predicted seconds.
 
-Decides the order only; it must not know what an entry is, or how much may be taken at once.
+The one rule of a gateway's line and of a worker's shelf. It decides the order only; it must not
+know what an entry is, or how much may be taken at once.
 
-Start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) on each level of a tree: tenants,
-their users, and the requests of each user; among the requests of one user the higher priority goes
-first. It shares as deficit round robin does, by cost and not by count, without a quantum to choose:
-whoever begins to send waits for at most one entry of each other sharer, however much those have
-waiting. A sharer that was away gets no credit for that, and one that comes back is still charged
-for what it just had.
+Each level of the tree (keys, the users of a key, the requests of a user) keeps what each sharer
+had, in seconds. **Next is who had least. Who comes in counts as having had as much as who had
+most.** From these two sentences follows:
+
+- Sharers with work get the same seconds, whatever their entries cost: what two of them had differs
+  by the largest entry at most.
+- Who comes in waits until the others have what the foremost has: for at most the largest entry,
+  and one of its own, of each other sharer, however much those have waiting.
+- Who comes in goes before nobody who had less. So ever new sharers, a request each, never keep an
+  old one from its turn.
+- Who was away gets no credit for that, and who comes back is charged for what it had. Nothing is
+  kept of those who left: none of them had more than who comes in counts as having had.
+
+Of those that had the same, the earliest due is next, then who waited longest. An entry's cost is
+told when it is taken, so that whoever learns it late may share too, and a batch that is full ends
+anywhere: whose turn it was, it still is.
+
+This is self-clocked fair queueing (Golestani, INFOCOM 1994: the clock is the tag of what was served
+last) by start tags, as start-time fair queueing has them (Goyal, Vin and Cheng, SIGCOMM 1996), since
+finish tags would need the cost before. With start tags alone as the clock, new sharers would go
+before old ones without end. It shares as deficit round robin does, without a quantum to choose.
+
+Between a user and its requests stands the rank (priority). The highest goes first, but one that was
+passed over for long enough (`MAX_PASSED`) gets the next entry.
 
 How to use it::
 
     queue = FairQueue[str]()
-    queue.add(Place(sharers("acme/3f"), priority=0, request="r1"), "unit 1", cost_s=0.02)
-    while (unit := queue.head()) is not None and fits(unit):
-        queue.pop()                                 # charges its cost to all who share it
+    queue.add(Place(sharers("acme/3f"), rank=0, request="r1"), ["part 1", "part 2"])
+    while (part := queue.head()) is not None and fits(part):
+        queue.pop(cost_s(part))                     # charged to all who share it
     queue.remove(place)                             # its caller is gone
 """
 
@@ -22,24 +41,23 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Sized
+from typing import Generic, TypeVar
 
 import msgspec
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
-_Key = str | int
+N = TypeVar("N", bound=Sized)
 
 #: Nothing is free: an entry that was predicted to cost nothing must not go before all others.
 LEAST_COST_S = 1e-6
-#: Sharers on one level of whom it is remembered what they had, once nothing of theirs waits; some
-#: 100 bytes each. The one that left longest ago is forgotten first.
-REMEMBERED_MOST = 1024
+#: Entries of its user that a rank is passed over, and times the seconds of what it last had, before
+#: it gets the next entry. So a rank has a ninth of what its user gets, whatever the others' ranks.
+MAX_PASSED = 8
 
 
 def sharers(tenant: str) -> tuple[str, str]:
-    """The levels of a unit's `tenant`, ``<name of the API key>/<user>``: keys share first."""
+    """Key and user of a unit's `tenant`, ``<name of the API key>/<user>``: keys share first."""
     key, _, user = tenant.partition("/")
     return key, user
 
@@ -48,226 +66,188 @@ class Place(msgspec.Struct, frozen=True):
     """Where entries wait.
 
     Attributes:
-        sharers: who shares, the outermost first; of equal length for all entries of a queue.
-        priority: higher goes first among the requests of the last sharer.
+        sharers: the key, and its user.
+        rank: the higher goes first among the requests of one user.
+        due: the earliest goes first among requests of one rank that had the same.
     """
 
-    sharers: tuple[str, ...]
-    priority: int
+    sharers: tuple[str, str]
+    rank: int
     request: str
+    due: float = 0.0
 
 
 class FairQueue(Generic[T]):
-    """Entries in the order in which their sharers take turns. `seconds`: what they cost together."""
+    """Entries in the order in which their owners share."""
+
+    __slots__ = ("_levels", "_root")
 
     def __init__(self) -> None:
-        self._root: _Turns[T] = _Turns()
-        self._count = 0
-        self.seconds = 0.0
+        self._root: _Turns[_Turns[_Ranks[T]]] = _Turns()
+        self._levels: _Levels[T] | None = None  # to the head, while it stays the head
 
-    def __len__(self) -> int:
-        return self._count
+    def __bool__(self) -> bool:
+        return bool(self._root)
 
-    def add(self, place: Place, entry: T, cost_s: float) -> None:
-        """Put `entry` behind those of the same request."""
-        cost_s = max(cost_s, LEAST_COST_S)
-        self._count += 1
-        self.seconds += cost_s
-        levels, line = self._find(place)
-        if line is not None:
-            line.entries.append((entry, cost_s))
-            return
-        keys = _keys(place)
-        node: _Node[T] = _Line(entry, cost_s)
-        for key in reversed(keys[len(levels) :]):
-            above: _Level[T] = _Ranks() if isinstance(key, int) else _Turns()
-            above.join(key, node)
-            node = above
-        levels[-1].join(keys[len(levels) - 1], node)
+    def add(self, place: Place, entries: Iterable[T]) -> None:
+        """Put `entries`, at least one, behind those of the same request."""
+        self._levels = None
+        key, user = place.sharers
+        users = self._root.get(key) or self._root.join(key, _Turns())
+        ranks = users.get(user) or users.join(user, _Ranks())
+        requests = ranks.get(place.rank) or ranks.join(place.rank)
+        line = requests.get(place.request) or requests.join(place.request, deque(), place.due)
+        line.extend(entries)
 
     def head(self) -> T | None:
         """The entry whose turn it is; None if there is none."""
-        return self._root.head()[0] if self._count else None
+        if not self._root:
+            return None
+        self._levels = self._levels or self._next()
+        return self._levels[0].first()[0]
 
-    def pop(self) -> T:
+    def pop(self, cost_s: float) -> T:
         """Take the entry whose turn it is. Raises `IndexError` if there is none."""
-        if not self._count:
-            raise IndexError("nothing waits")
-        entry, cost_s = self._root.pop()
-        self._took(cost_s)
+        requests, ranks, users = self._levels or self._next()
+        self._levels = None
+        entry = requests.first().popleft()
+        cost_s = max(cost_s, LEAST_COST_S)
+        requests.charge(cost_s)
+        ranks.charge(cost_s)
+        users.charge(cost_s)
+        self._root.charge(cost_s)
         return entry
+
+    def _next(self) -> _Levels[T]:
+        users = self._root.first()
+        ranks = users.first()
+        return ranks.first(), ranks, users
 
     def remove(self, place: Place, unwanted: Callable[[T], bool] = lambda entry: True) -> list[T]:
         """Take out the entries of this request, or those of them that are `unwanted`."""
-        levels, line = self._find(place)
-        if line is None:
+        self._levels = None
+        key, user = place.sharers
+        users = self._root.get(key)
+        ranks = users and users.get(user)
+        requests = ranks and ranks.get(place.rank)
+        line = requests and requests.get(place.request)
+        if not (users and ranks and requests and line):
             return []
-        removed = line.remove(unwanted)
-        for _, cost_s in removed:
-            self._took(cost_s)
-        node: _Node[T] = line
-        for level, key in zip(reversed(levels), reversed(_keys(place)), strict=True):
-            if node:
-                break
-            level.drop(key)
-            node = level
-        return [entry for entry, _ in removed]
-
-    def _took(self, cost_s: float) -> None:
-        self._count -= 1
-        # Sums of what was added and taken drift; an empty queue starts anew.
-        self.seconds = self.seconds - cost_s if self._count else 0.0
-
-    def _find(self, place: Place) -> tuple[list[_Level[T]], _Line[T] | None]:
-        """The levels on the way to a request, and its line if all of the way is there."""
-        levels: list[_Level[T]] = [self._root]
-        for key in _keys(place):
-            node = levels[-1].children.get(key)
-            if node is None:
-                return levels, None
-            if isinstance(node, _Line):
-                return levels, node
-            assert isinstance(node, _Ranks | _Turns)
-            levels.append(node)
-        raise ValueError(f"{place.sharers} are fewer levels than the queue has")
-
-
-def _keys(place: Place) -> tuple[_Key, ...]:
-    return (*place.sharers, place.priority, place.request)
-
-
-class _Node(Protocol[T_co]):
-    """What waits below one key; kept only while anything does."""
-
-    def __bool__(self) -> bool: ...
-
-    def head(self) -> tuple[T_co, float]: ...
-
-    def pop(self) -> tuple[T_co, float]: ...
-
-
-class _Line(Generic[T]):
-    """The entries of one request, first come first served."""
-
-    __slots__ = ("entries",)
-
-    def __init__(self, entry: T, cost_s: float) -> None:
-        self.entries = deque([(entry, cost_s)])
-
-    def __bool__(self) -> bool:
-        return bool(self.entries)
-
-    def head(self) -> tuple[T, float]:
-        return self.entries[0]
-
-    def pop(self) -> tuple[T, float]:
-        return self.entries.popleft()
-
-    def remove(self, unwanted: Callable[[T], bool]) -> list[tuple[T, float]]:
-        entries, self.entries = self.entries, deque()
-        removed: list[tuple[T, float]] = []
-        for pair in entries:
-            (removed if unwanted(pair[0]) else self.entries).append(pair)
+        removed = [entry for entry in line if unwanted(entry)]
+        kept = [entry for entry in line if not unwanted(entry)]
+        line.clear()
+        line.extend(kept)
+        if not line:
+            requests.drop(place.request)
+        if not requests:
+            ranks.drop(place.rank)
+        if not ranks:
+            users.drop(user)
+        if not users:
+            self._root.drop(key)
         return removed
 
 
-class _Ranks(Generic[T]):
-    """The highest priority with anything waiting goes first, and all of that."""
+class _Turns(Generic[N]):
+    """Sharers of one level, and what waits below each; kept only while anything does.
 
-    __slots__ = ("children",)
-
-    def __init__(self) -> None:
-        self.children: dict[_Key, _Node[T]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self.children)
-
-    def head(self) -> tuple[T, float]:
-        return self.children[self._highest()].head()
-
-    def pop(self) -> tuple[T, float]:
-        highest = self._highest()
-        popped = self.children[highest].pop()
-        if not self.children[highest]:
-            self.drop(highest)
-        return popped
-
-    def join(self, key: _Key, child: _Node[T]) -> None:
-        self.children[key] = child
-
-    def drop(self, key: _Key) -> None:
-        del self.children[key]
-
-    def _highest(self) -> _Key:
-        return max(key for key in self.children if isinstance(key, int))
-
-
-class _Turns(Generic[T]):
-    """Children that take turns: next is the one that had least.
-
-    Attributes:
-        had_s: seconds each child had, and the number of its turn: that of those who wait, and in
-            `left_s` that of those who left.
-        clock_s: what the child had that was served last; whoever comes in begins there.
+    `most_s`: what the sharer had that had most.
     """
 
-    __slots__ = ("children", "clock_s", "had_s", "heap", "left_s", "turns")
+    __slots__ = ("_heap", "_nodes", "_turn", "most_s")
 
     def __init__(self) -> None:
-        self.children: dict[_Key, _Node[T]] = {}
-        self.had_s: dict[_Key, tuple[float, int]] = {}
-        self.left_s: dict[_Key, float] = {}
-        self.heap: list[tuple[float, int, _Key]] = []
-        self.clock_s = 0.0
-        self.turns = 0
+        self._nodes: dict[str, N] = {}
+        self._heap: list[tuple[float, float, int, str, N]] = []
+        self._turn = 0
+        self.most_s = 0.0
 
-    def __bool__(self) -> bool:
-        return bool(self.children)
+    def __len__(self) -> int:
+        return len(self._nodes)
 
-    def head(self) -> tuple[T, float]:
-        return self.children[self._next()].head()
+    def get(self, key: str) -> N | None:
+        return self._nodes.get(key)
 
-    def pop(self) -> tuple[T, float]:
-        key = self._next()
-        self.clock_s = heapq.heappop(self.heap)[0]
-        entry, cost_s = self.children[key].pop()
-        had_s = self.clock_s + cost_s
-        if self.children[key]:
-            self._await_turn(key, had_s)
-        else:
-            self._leave(key, had_s)
-        return entry, cost_s
+    def join(self, key: str, node: N, due: float = 0.0) -> N:
+        self._nodes[key] = node
+        self._turn += 1
+        heapq.heappush(self._heap, (self.most_s, due, self._turn, key, node))
+        return node
 
-    def join(self, key: _Key, child: _Node[T]) -> None:
-        self.children[key] = child
-        self._await_turn(key, max(self.clock_s, self.left_s.pop(key, 0.0)))
+    def drop(self, key: str) -> None:
+        """Nothing of this sharer waits any more; its place in the heap goes when it comes up."""
+        del self._nodes[key]
+        if len(self._heap) > 2 * len(self._nodes) + 16:
+            self._heap = [place for place in self._heap if self._nodes.get(place[3]) is place[4]]
+            heapq.heapify(self._heap)
 
-    def drop(self, key: _Key) -> None:
-        """Nothing of this child waits any more, and it was not served."""
-        self._leave(key, self.had_s[key][0])
-        if len(self.heap) > 2 * len(self.children) + 16:
-            self.heap = [(had_s, turn, key) for key, (had_s, turn) in self.had_s.items()]
-            heapq.heapify(self.heap)
-
-    def _next(self) -> _Key:
-        """Whose turn it is. Places in the heap of those that left are dropped when they come up."""
-        heap = self.heap
-        while self.had_s.get(heap[0][2]) != heap[0][:2]:
+    def first(self) -> N:
+        """What waits of the sharer that is next. Raises `IndexError` if there is none."""
+        heap = self._heap
+        while self._nodes.get(heap[0][3]) is not heap[0][4]:
             heapq.heappop(heap)
-        return heap[0][2]
+        return heap[0][4]
 
-    def _await_turn(self, key: _Key, had_s: float) -> None:
-        # Of those that had the same, the one that has waited longest is next.
-        self.turns += 1
-        self.had_s[key] = (had_s, self.turns)
-        heapq.heappush(self.heap, (had_s, self.turns, key))
+    def charge(self, cost_s: float) -> None:
+        """An entry of the first was taken."""
+        had_s, due, _, key, node = self._heap[0]
+        had_s += cost_s
+        if had_s > self.most_s:
+            self.most_s = had_s
+        if node:
+            self._turn += 1
+            heapq.heapreplace(self._heap, (had_s, due, self._turn, key, node))
+        else:
+            heapq.heappop(self._heap)
+            del self._nodes[key]
 
-    def _leave(self, key: _Key, had_s: float) -> None:
-        del self.children[key], self.had_s[key]
-        if had_s > self.clock_s:
-            self.left_s[key] = had_s
-        if len(self.left_s) > REMEMBERED_MOST:
-            del self.left_s[next(iter(self.left_s))]
+
+class _Ranks(Generic[T]):
+    """Requests of one user by rank; ranks in the order in which they were served last.
+
+    `_after`: from which turn on, and after how many seconds of the user's, each goes before others.
+    """
+
+    __slots__ = ("_after", "_had_s", "_requests", "_turn")
+
+    def __init__(self) -> None:
+        self._requests: dict[int, _Turns[deque[T]]] = {}
+        self._after: dict[int, tuple[int, float]] = {}
+        self._turn = 0
+        self._had_s = 0.0
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def get(self, rank: int) -> _Turns[deque[T]] | None:
+        return self._requests.get(rank)
+
+    def join(self, rank: int) -> _Turns[deque[T]]:
+        self._after[rank] = (self._turn + MAX_PASSED, 0.0)
+        requests = self._requests[rank] = _Turns()
+        return requests
+
+    def drop(self, rank: int) -> None:
+        del self._requests[rank], self._after[rank]
+
+    def first(self) -> _Turns[deque[T]]:
+        return self._requests[self._next()]
+
+    def charge(self, cost_s: float) -> None:
+        rank = self._next()
+        self._turn += 1
+        self._had_s += cost_s
+        del self._after[rank]  # to be the last in order
+        self._after[rank] = (self._turn + MAX_PASSED, self._had_s + MAX_PASSED * cost_s)
+        if not self._requests[rank]:
+            self.drop(rank)
+
+    def _next(self) -> int:
+        if len(self._requests) > 1:
+            for rank, (turn, had_s) in self._after.items():
+                if turn <= self._turn and had_s <= self._had_s:
+                    return rank
+        return max(self._requests)
 
 
-_Level = _Turns[T] | _Ranks[T]
+_Levels = tuple[_Turns[deque[T]], _Ranks[T], _Turns[_Ranks[T]]]

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from shoal.core.cost import TINY_S
 from shoal.core.delivery import Units
 from shoal.core.events import UnitHead
 from shoal.core.lanes import Lane
 from shoal.core.models import ModelState
-from shoal.core.rota import TINY_S
 
 #: A unit that was delivered this often stays where it is: with four of five workers busy, seven
 #: tries leave one of five units waiting, and each costs it about a millisecond.

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from shoal.core.batcher import BULK_SHARE, Budget, Shelf
 from shoal.core.cost import CostModel
 from shoal.core.events import Item, UnitHead
-from shoal.core.turns import MAX_PASSED
+from shoal.core.fairness import MAX_PASSED
 from shoal.values import Features, TrafficClass
 
 COST = CostModel(0.0, 1e-3, 0.0, 0.0)  # one token, one millisecond
