@@ -237,8 +237,12 @@ def _print_json(value: object) -> None:
 
 def _show_table(entries: list[Entry]) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
+    if not entries:
+        typer.echo("no dead letters")
+        return
     table = Table("id", "age", "model", "tenant", "items", "bytes", "strikes", "reason")
     table.title = f"Dead letters: {len(entries)}"
     for entry in entries:
@@ -250,7 +254,7 @@ def _show_table(entries: list[Entry]) -> None:
             ", ".join(map(str, entry.items)) or "all",
             str(entry.bytes),
             str(entry.strikes),
-            f"{entry.code}: {entry.reason}",
+            escape(f"{entry.code}: {entry.reason}"),
         )
     Console().print(table)
 

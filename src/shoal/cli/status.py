@@ -56,6 +56,8 @@ def _show(snapshot: Snapshot) -> None:
 
     console = Console()
     console.print(_workers_table(snapshot))
+    if any(worker.models for worker in snapshot.workers):
+        console.print(_models_table(snapshot))
     console.print(_queues_table(snapshot))
     console.print(_gateways_table(snapshot))
 
@@ -63,19 +65,27 @@ def _show(snapshot: Snapshot) -> None:
 def _workers_table(snapshot: Snapshot) -> Table:
     from rich.table import Table
 
-    columns = ("worker", "pool", "lanes", "state", "units held", "model", "model's state", "size")
-    table = Table(*columns)
+    table = Table("worker", "pool", "lanes", "state", "units held")
     table.title = f"Workers: {len(snapshot.workers)}"
     for worker in snapshot.workers:
-        about = [worker.id, worker.pool, _lanes(worker), _state(worker)]
-        first = [*about, str(worker.units_held)]
-        if not worker.models:
-            table.add_row(*first, "–", "", "")
+        about = (worker.id, worker.pool, _lanes(worker), _state(worker))
+        table.add_row(*about, str(worker.units_held))
+    return table
+
+
+def _models_table(snapshot: Snapshot) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title="Models, by worker")
+    for title in ("worker", "model", "state", "size"):
+        table.add_column(title, overflow="fold")
+    for worker in snapshot.workers:
         for model in worker.models:
             state = f"{model.state}: {model.reason}" if model.reason else model.state
             state += ", pinned" if model.pinned else ""
-            table.add_row(*first, model.name, state, _size(model.bytes) if model.bytes else "")
-            first = [""] * len(first)
+            size = _size(model.bytes) if model.bytes else ""
+            table.add_row(worker.id, model.name, escape(state), size)
     return table
 
 
