@@ -8,7 +8,7 @@ win. A key that no struct knows is an error that names where it stands and the n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -289,12 +289,19 @@ def load(struct: type[S], layers: list[tuple[str, Mapping[str, Any]]]) -> S:
         try:
             merged[key] = msgspec.convert(value, hints[key], strict=False)
         except msgspec.ValidationError as error:
-            raise ConfigError(f"{origin[key]}: setting '{key}': {error}") from None
+            told = f"{error}{_choices(hints[key])}"
+            raise ConfigError(f"{origin[key]}: setting '{key}': {told}") from None
     _check_given(struct, merged)
     try:
         return msgspec.convert(merged, struct, strict=False)
     except msgspec.ValidationError as error:
         raise ConfigError(f"settings of {struct.__name__}: {error}") from None
+
+
+def _choices(hint: Any) -> str:
+    """What a setting of few values may be; empty for all others."""
+    values = get_args(hint.__origin__) if get_origin(hint.__origin__) is Literal else ()
+    return f"; use one of {', '.join(values)}" if values else ""
 
 
 def _check_given(struct: type[msgspec.Struct], given: Mapping[str, Any]) -> None:

@@ -56,6 +56,11 @@ def test_a_mistake_is_told_with_its_place(
         load_settings(GatewaySettings, flags, None, environ)
 
 
+def test_a_choice_that_does_not_exist_is_told_with_those_that_do() -> None:
+    with pytest.raises(ConfigError, match="'eviction': .* use one of gdsf, lru"):
+        load_settings(WorkerSettings, {"eviction": "lfu"}, None, {})
+
+
 def test_what_is_needed_and_not_given_is_told_with_how_to_give_it() -> None:
     with pytest.raises(ConfigError) as refused:
         load_settings(RuntimeSettings, {"kind": "fake"}, None, {})

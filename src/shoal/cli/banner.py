@@ -96,7 +96,11 @@ async def _ask(http: httpx.AsyncClient, url: str) -> tuple[bool, str]:
 def banner(plan: Plan, url: str, took_s: float) -> str:
     """What a person needs to use what just started."""
     model = plan.models[0] if plan.models else "all-MiniLM-L6-v2"
-    key = " \\\n      -H 'Authorization: Bearer '$SHOAL_API_KEY" if plan.gateway.api_key else ""
+    key = (
+        " \\\n      -H 'Authorization: Bearer '$SHOAL_API_KEY"
+        if plan.gateway.api_key or plan.gateway.api_keys
+        else ""
+    )
     lines = [
         "",
         f"  Shoal is ready after {took_s:.1f} s at {url}",
@@ -108,6 +112,6 @@ def banner(plan: Plan, url: str, took_s: float) -> str:
         f"  OpenAI clients: base_url={url}/v1   health: {url}/readyz   metrics: {url}/metrics",
         "  see also: shoal status, shoal encode, docs/api.md; Ctrl-C stops it",
     ]
-    if plan.gateway.host in _ANY and not plan.gateway.api_key:
+    if plan.gateway.host in _ANY and not key:
         lines.append("  Anyone who reaches this machine may use it: set SHOAL_API_KEY.")
     return "\n".join([*lines, ""])

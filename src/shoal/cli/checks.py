@@ -96,7 +96,7 @@ def catalog(settings: GatewaySettings) -> Finding:
         cards = Catalog.load(settings.catalog).cards()
     except ShoalError as error:
         return Finding("catalog", "fail", error.message, "correct the card, or leave it out")
-    return Finding("catalog", "ok", f"{len(cards)} models")
+    return Finding("catalog", "ok", f"{len(cards)} model{'' if len(cards) == 1 else 's'}")
 
 
 def models(settings: GatewaySettings) -> Finding:

@@ -128,7 +128,7 @@ def _save(encoded: Encoded, output: str | None) -> None:
     if encoded.errors:
         # A row less would shift all rows after it.
         print(
-            f"error: {len(encoded.errors)} texts have no vector, so no .npy was written; "
+            f"error: texts without a vector: {len(encoded.errors)}, so no .npy was written; "
             "--json writes vectors and errors line by line",
             file=sys.stderr,
         )

@@ -61,7 +61,7 @@ class Watch:
             "loaded",
             lane=lane,
             model=loaded.model,
-            mb=loaded.bytes >> 20,
+            mb=round(loaded.bytes / 1e6),
             s=round(loaded.seconds, 3),
         )
 
