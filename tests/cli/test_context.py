@@ -57,7 +57,7 @@ def test_a_mistake_is_told_with_its_place(
 
 
 def test_a_choice_that_does_not_exist_is_told_with_those_that_do() -> None:
-    with pytest.raises(ConfigError, match="'eviction': .* use one of gdsf, lru"):
+    with pytest.raises(ConfigError, match=r"'eviction': .* use one of gdsf, lru"):
         load_settings(WorkerSettings, {"eviction": "lfu"}, None, {})
 
 
