@@ -51,6 +51,12 @@ def test_texts_on_the_command_line_are_shown(gateway: ScriptedGateway) -> None:
     assert result.stderr == ""
 
 
+def test_its_turn_among_others_is_told(gateway: ScriptedGateway) -> None:
+    assert run("7", "--bulk", "--priority", "-3").exit_code == 0
+    (seen,) = gateway.seen
+    assert (seen.headers["x-class"], seen.headers["x-priority"]) == ("bulk", "-3")
+
+
 def test_lines_become_a_npy(gateway: ScriptedGateway, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_bytes("\ufeff1\r\n2\n3".encode())
     out = tmp_path / "out.npy"

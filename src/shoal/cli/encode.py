@@ -61,6 +61,12 @@ def encode(
     truncate: Annotated[
         bool, typer.Option(help="Cut texts that are too long, or let them fail.")
     ] = True,
+    bulk: Annotated[
+        bool, typer.Option("--bulk", help="Run in what interactive work leaves; raise --timeout.")
+    ] = False,
+    priority: Annotated[
+        int, typer.Option(help="Higher goes first among your own requests.", min=-10, max=10)
+    ] = 0,
     url: Annotated[
         str | None, typer.Option(help="The gateway; unset: the one running here. (SHOAL_URL)")
     ] = None,
@@ -75,6 +81,7 @@ def encode(
     shoal encode all-MiniLM-L6-v2 -f texts.txt -o vectors.npy
     shoal encode my-image-model --files cat.png dog.png
     cat docs.jsonl | shoal encode all-MiniLM-L6-v2 --field text --json
+    shoal encode all-MiniLM-L6-v2 -f night.txt -o night.npy --bulk --timeout 600
 
     Large inputs are cut into requests and joined in order. Exit code 1 if a text has no vector.
     """
@@ -93,6 +100,8 @@ def encode(
             dtype=dtype.value,
             normalize=normalize,
             truncate=truncate,
+            bulk=bulk,
+            priority=priority,
         )
     _deliver(encoded, given, form, output)
     if encoded.errors:
