@@ -12,7 +12,7 @@ from shoal.core.models import ModelSpec, ModelState
 from shoal.core.packing import Limits, Packing
 from shoal.core.placement import HOT_FOR_S, RETRY_S
 from shoal.core.recycle import ASK_AFTER_EVICTION_S, ASK_S, EVERY_S, READINGS, SLACK_BYTES
-from shoal.core.residency import EVICT_LIMIT_S, LOAD_LIMIT_S, Residency
+from shoal.core.residency import EVICT_LIMIT_S, FETCH_LIMIT_S, LEAST_LIMIT_S, Residency
 from shoal.core.worker import WorkerConfig, WorkerCore
 from shoal.errors import ConfigError, ErrorInfo
 from shoal.values import Features
@@ -519,12 +519,21 @@ def test_a_pinned_model_that_had_no_room_gets_it_once_its_cooldown_is_over() -> 
     assert worker.tell(ev.Evicted("cpu", "n")) == [ev.Load("cpu", "m")]
 
 
+def test_a_load_whose_files_are_here_is_given_less_time() -> None:
+    worker = Worker()
+    worker.demand(0.0, n=0.1)
+    worker.tell(ev.Fetched("cpu", "n"), 10.0)
+    assert worker.tell(ev.Ticked(), 10.0 + LEAST_LIMIT_S - 1.0) == []
+    assert (worker.core.next_wake(10.0) or 1e9) <= 10.0 + LEAST_LIMIT_S
+    assert worker.tell(ev.Ticked(), 10.0 + LEAST_LIMIT_S) == [ev.KillRuntime("cpu", "fake")]
+
+
 def test_a_load_that_never_ends_is_ended_with_its_process() -> None:
     worker = Worker()
     worker.demand(0.0, n=0.1)
-    assert worker.tell(ev.Ticked(), LOAD_LIMIT_S - 1.0) == []
-    assert worker.tell(ev.Ticked(), LOAD_LIMIT_S) == [ev.KillRuntime("cpu", "fake")]
-    assert worker.tell(ev.Ticked(), LOAD_LIMIT_S + 1.0) == []
+    assert worker.tell(ev.Ticked(), FETCH_LIMIT_S - 1.0) == []
+    assert worker.tell(ev.Ticked(), FETCH_LIMIT_S) == [ev.KillRuntime("cpu", "fake")]
+    assert worker.tell(ev.Ticked(), FETCH_LIMIT_S + 1.0) == []
     worker.starts = False
     out = worker.tell(ev.RuntimeDied("cpu", "fake", "exit status -9"))
     assert out == [ev.StartRuntime("cpu", "fake")]

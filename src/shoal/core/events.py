@@ -97,6 +97,13 @@ class RuntimeDied(_Value, frozen=True):
     reason: str
 
 
+class Fetched(_Value, frozen=True):
+    """The files of a model are here, and its runtime was told to load them."""
+
+    lane: str
+    model: str
+
+
 class Loaded(_Value, frozen=True):
     lane: str
     model: str
@@ -251,6 +258,7 @@ Event = (
     | Cancelled
     | DemandSeen
     | BatchFailed
+    | Fetched
     | Loaded
     | LoadFailed
     | Evicted

@@ -100,7 +100,7 @@ class Lane:
         self.evicting: dict[str, float] = {}  # the runtime was told to let go of it, and when
         self.starved = False  # a batch was out of memory: none is sent before those are gone
         self.loading: str | None = None
-        self.loading_since = 0.0
+        self.loading_until = 0.0  # when its load is taken for hung
         self.to_load: deque[str] = deque()
         self.batches: deque[Batch] = deque()
         self.free_at = 0.0

@@ -16,8 +16,12 @@ from shoal.errors import ConfigError
 #: Deaths of a runtime in a row, while it started or loaded a model, until that counts as the
 #: model's failure: one may be an accident, and each costs the lane's other models a reload.
 MAX_LOAD_CRASHES = 3
-#: A load that takes this long will never end: its files, 20 GB over 100 Mbit/s, came before that.
-LOAD_LIMIT_S = 1800.0
+#: Files that take this long will never come: 20 GB over 100 Mbit/s do.
+FETCH_LIMIT_S = 1800.0
+#: From there on a load that takes so many times what was expected, and at least so long, hangs: a
+#: cold disk is ten times slower than a warm one.
+HANG_FACTOR = 20.0
+LEAST_LIMIT_S = 120.0
 #: So does letting go of a model: it waits for a batch or another model's load at most.
 EVICT_LIMIT_S = LOADING_S
 
@@ -153,6 +157,12 @@ class Residency:
 
     # --- models -----------------------------------------------------------------------------------
 
+    def fetched(self, lane: Lane, model: ModelState, now: float) -> None:
+        """Its files are here: from now on the load takes about as long as expected, or hangs."""
+        if lane.loading == model.spec.name:
+            limit_s = max(LEAST_LIMIT_S, HANG_FACTOR * model.footprint.load_s)
+            lane.loading_until = now + limit_s
+
     def loaded(self, lane: Lane, model: ModelState, event: Loaded, now: float) -> None:
         """It is resident: what was measured counts from now on."""
         lane.loading = None
@@ -240,7 +250,8 @@ class Residency:
             if runtime.state == "up":
                 if kind in self.spared(lane) and lane.computing(kind):
                     continue
-                lane.loading, lane.loading_since = lane.to_load.popleft(), now
+                lane.loading = lane.to_load.popleft()
+                lane.loading_until = now + FETCH_LIMIT_S
                 out.append(Load(lane.id, lane.loading))
             elif runtime.state == "down" and (runtime.restart_at or 0.0) <= now:
                 runtime.state, runtime.restart_at = "starting", None
@@ -251,8 +262,8 @@ class Residency:
         """End a process that loads, or lets go, for ever; `runtime_died` says what follows."""
         hung = [name for name, since in lane.evicting.items() if now >= since + EVICT_LIMIT_S]
         lane.evicting.update(dict.fromkeys(hung, now))
-        if lane.loading is not None and now >= lane.loading_since + LOAD_LIMIT_S:
-            lane.loading_since = now
+        if lane.loading is not None and now >= lane.loading_until:
+            lane.loading_until = now + LEAST_LIMIT_S
             hung.append(lane.loading)
         kinds = dict.fromkeys(self._models[name].spec.kind for name in hung)
         return [KillRuntime(lane.id, kind) for kind in kinds]
@@ -261,7 +272,7 @@ class Residency:
         """When a runtime may be started again, a cooldown ends, or a load or eviction took too long."""
         times = [model.failed_until for model in self._cooling.values()]
         loading = [lane for lane in self._lanes.values() if lane.loading is not None]
-        times += [lane.loading_since + LOAD_LIMIT_S for lane in loading]
+        times += [lane.loading_until for lane in loading]
         for lane in self._lanes.values():
             times += [since + EVICT_LIMIT_S for since in lane.evicting.values()]
             if lane.loading is not None or not lane.to_load:

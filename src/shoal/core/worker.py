@@ -148,6 +148,8 @@ class WorkerCore:
                 return self.units.cancelled(event.requests, now)
             case ev.BatchFailed():
                 return self._dispatch.failed(event, now, self._packing.relieve)
+            case ev.Fetched():
+                self._residency.fetched(self.lanes[event.lane], self.models[event.model], now)
             case ev.Loaded():
                 return self._loaded(event, now)
             case ev.LoadFailed():

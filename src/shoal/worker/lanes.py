@@ -243,6 +243,7 @@ class Lanes:
             self._load_failed(lane, model, error.message)
             return
         process.send(load_of(card, folder, profile))
+        self._hears.emit(ev.Fetched(lane, model))
 
     def _heard(self, lane: str, kind: str, message: FromRuntime) -> None:
         match message:
