@@ -11,7 +11,14 @@ from shoal.core.memory import DEVICE_SHARE
 from shoal.core.models import ModelSpec, ModelState
 from shoal.core.packing import Limits, Packing
 from shoal.core.placement import HOT_FOR_S, RETRY_S
-from shoal.core.recycle import ASK_AFTER_EVICTION_S, ASK_S, EVERY_S, READINGS, SLACK_BYTES
+from shoal.core.recycle import (
+    ASK_AFTER_EVICTION_S,
+    ASK_S,
+    EVERY_S,
+    READINGS,
+    SLACK_BYTES,
+    Recycle,
+)
 from shoal.core.residency import EVICT_LIMIT_S, FETCH_LIMIT_S, LEAST_LIMIT_S, Residency
 from shoal.core.worker import WorkerConfig, WorkerCore
 from shoal.errors import ConfigError, ErrorInfo
@@ -328,6 +335,20 @@ def test_a_load_out_of_memory_evicts_what_is_idle_and_is_tried_once_more() -> No
     assert worker.core.models["c"].state == "failed"
 
 
+def test_a_load_out_of_memory_while_the_others_are_at_work_is_put_off() -> None:
+    worker = Worker(spec("a", 30), spec("b", 30))
+    worker.load("a", 0.0, 30)
+    run = worker.run("u", "a")
+    worker.demand(10.0, a=0.1, b=0.1)
+    full = ev.LoadFailed("cpu", "b", "out of memory", out_of_memory=True)
+    assert worker.tell(full) == []
+    assert worker.core.models["b"].state == "absent"
+    assert worker.core.lanes["cpu"].memory.used == 30 * MB
+    worker.tell(ev.Finished("cpu", run.batch, 0.01))
+    worker.tell(ev.Settled("u"))
+    assert worker.demand(10.5 + RETRY_S, b=0.1) == [ev.Load("cpu", "b")]
+
+
 def test_a_load_out_of_memory_with_nothing_to_evict_fails() -> None:
     worker = Worker()
     worker.demand(0.0, n=0.1)
@@ -517,6 +538,18 @@ def test_a_pinned_model_that_had_no_room_gets_it_once_its_cooldown_is_over() -> 
     worker.tell(ev.PeerLost("nobody"), 20.1)
     assert set(worker.core.lanes["cpu"].evicting) == {"n"}
     assert worker.tell(ev.Evicted("cpu", "n")) == [ev.Load("cpu", "m")]
+
+
+def test_one_eviction_after_the_other_does_not_put_off_the_question_what_is_held() -> None:
+    worker = Worker()
+    worker.load("m", 0.0)
+    recycle = Recycle(worker.core.lanes, worker.core.models, 0.0)
+    asked: list[ev.Instruction] = []
+    for step in range(4):
+        now = 100.0 + step * ASK_AFTER_EVICTION_S / 2
+        asked += recycle.decide(now)
+        recycle.evicted(worker.core.lanes["cpu"], "fake", now)
+    assert asked == [ev.AskStats("cpu", "fake")]
 
 
 def test_a_load_whose_files_are_here_is_given_less_time() -> None:

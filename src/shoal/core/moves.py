@@ -178,7 +178,10 @@ class Moves:
         return [evict]
 
     def out_of_memory(self, event: LoadFailed, now: float) -> list[Instruction] | None:
-        """A load was out of memory: evict something and try once more; None: it failed for good."""
+        """A load was out of memory: evict something and try once more; None: it failed for good.
+
+        While what could make room is at work, the load is put off: that ends.
+        """
         lane, model = self._lanes[event.lane], self._models[event.model]
         if not event.out_of_memory or (lane.id, event.model) in self._short:
             self._short.discard((lane.id, event.model))
@@ -187,6 +190,10 @@ class Moves:
         reason = f"{event.model} was out of memory while it was loaded"
         out = self._room.relieve(lane, need, now, event.model, reason)
         out = out or self._room.relieve(lane, 1, now, event.model, reason)
+        if not out and lane.resident - self._room.pinned and event.model not in self._room.pinned:
+            self._residency.put_off(lane, model)
+            self._placement.called_off(event.model, now)
+            return []
         if not out:
             return None
         self._short.add((lane.id, event.model))

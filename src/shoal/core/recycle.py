@@ -53,8 +53,9 @@ class Recycle:
         self._ask_at.setdefault((lane.id, kind), now + ASK_S)
 
     def evicted(self, lane: Lane, kind: str, now: float) -> None:
-        key = (lane.id, kind)
-        self._ask_at[key] = min(self._ask_at.get(key, now), now) + ASK_AFTER_EVICTION_S
+        """Ask soon; the next eviction does not put that off."""
+        key, soon = (lane.id, kind), now + ASK_AFTER_EVICTION_S
+        self._ask_at[key] = min(self._ask_at.get(key, soon), soon)
 
     def seen(self, event: StatsSeen, now: float) -> None:
         """Take in what a process holds; let it rest if that has been too much for too long."""

@@ -194,6 +194,12 @@ class Residency:
         if model.state != "resident":
             model.state = "failed"
 
+    def put_off(self, lane: Lane, model: ModelState) -> None:
+        """There is no room for it now; it may be wanted again."""
+        lane.loading = None
+        lane.memory.release(model.spec.name)
+        self._refresh(model)
+
     def refuse(self, model: ModelState, budget: int, now: float, lane: Lane) -> None:
         """It fits on no lane, or not beside what is pinned: say so with both sizes."""
         source = "holds" if model.footprint.sure else "is estimated to hold"

@@ -126,4 +126,6 @@ class Room:
         return [self.let_go(lane, candidate.model, reason, now) for candidate in chosen]
 
     def _dispensable(self, name: str) -> bool:
-        return self.demand.seconds(name) <= 0 or self.copies(name) > 1
+        """An open standing pull knows better than a pulse that its queue is empty."""
+        unasked = self.models[name].work.standing is not None or self.demand.seconds(name) <= 0
+        return unasked or self.copies(name) > 1
