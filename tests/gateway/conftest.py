@@ -55,8 +55,9 @@ async def running_worker(broker: BrokerServer) -> AsyncIterator[ScriptedWorker]:
         yield scripted
 
 
-@pytest.fixture
-def worker(running_worker: ScriptedWorker) -> ScriptedWorker:
+@pytest_asyncio.fixture(loop_scope="session")
+async def worker(running_worker: ScriptedWorker) -> ScriptedWorker:
+    await running_worker.purge()
     running_worker.reset()
     return running_worker
 

@@ -51,6 +51,10 @@ def embed(unit: Unit, ack: str, worker: str = "scripted") -> Reply:
     return Reply(unit.id, worker, ack, tokens, cut, errors, {"dense": to_wire(array)}, timings)
 
 
+class _Purged(msgspec.Struct):
+    success: bool = False
+
+
 class ScriptedWorker:
     """Pulls one unit at a time, many times over; `answer` returning None keeps silent."""
 
@@ -72,6 +76,14 @@ class ScriptedWorker:
         self.gateway_pulses: list[GatewayPulse] = []
         self.state = ModelPulse("resident", 1, 1e-6, 1e-5)
         self.ready = True
+
+    async def purge(self) -> None:
+        """Take off the queue what nobody waits for any more: it would come again later."""
+        for klass in subjects.CLASSES:
+            purged = await self.connection.api(
+                f"STREAM.PURGE.{subjects.stream(klass)}", {}, _Purged
+            )
+            assert purged.success
 
     async def __aenter__(self) -> ScriptedWorker:
         self.connection = await Connection.open(self.settings, "scripted-worker")
