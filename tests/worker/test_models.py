@@ -6,7 +6,9 @@ import msgspec
 import pytest
 
 from shoal.catalog.card import Card, EncodeTask, Memory, Source, Tasks
+from shoal.core.models import ModelState
 from shoal.settings import WorkerSettings
+from shoal.values import features_of
 from shoal.worker.models import LOAD_BASE_S, LOAD_BYTES_S, spec_of, weights_on_disk
 
 
@@ -35,3 +37,10 @@ def test_what_the_card_says_goes_before_its_files(card: Card) -> None:
 def test_of_a_model_that_was_never_fetched_nothing_is_known(card: Card, tmp_path: Path) -> None:
     card = msgspec.structs.replace(card, source=Source(dir=str(tmp_path / "gone")))
     assert weights_on_disk(card, WorkerSettings()) == 0
+
+
+def test_a_larger_image_is_predicted_to_cost_more(card: Card) -> None:
+    card = msgspec.structs.replace(card, inputs=["image"])
+    model = ModelState(spec_of(card, card.profile("cpu")))
+    small, large = (model.cost.batch_s(features_of([tokens])) for tokens in (100, 400))
+    assert large > small

@@ -8,7 +8,7 @@ from typing import Any
 from shoal.catalog.card import Card, Profile
 from shoal.catalog.fetch import cached, fetch
 from shoal.core.batcher import Budget
-from shoal.core.cost import TERMS, Work
+from shoal.core.cost import TERMS
 from shoal.core.models import ModelSpec
 from shoal.errors import ModelLoadFailed
 from shoal.settings import WorkerSettings
@@ -25,9 +25,6 @@ _RATES = {
     "tokens": "token_s",
     "tokens_squared": "square_s",
     "items": "item_s",
-    "pixels": "pixel_s",
-    "audio_s": "audio_s",
-    "new_tokens": "new_token_s",
 }
 #: Files that hold weights, by their ending.
 WEIGHTS = {".safetensors", ".bin", ".pt", ".gguf", ".onnx"}
@@ -36,9 +33,10 @@ WEIGHTS = {".safetensors", ".bin", ".pt", ".gguf", ".onnx"}
 def spec_of(card: Card, profile: Profile, weights_bytes: int = 0) -> ModelSpec:
     """What the core must know to schedule this card with this profile.
 
-    `weights_bytes`: of its files as they are on disk; 0: they are not there.
+    Images and audio too are priced as text is, by tokens that stand for their bytes: items carry
+    neither pixels nor seconds yet. `weights_bytes`: of its files as they are on disk; 0: they are not there.
     """
-    seed, work = profile.cost, _work_of(card)
+    seed = profile.cost
     weights_mb = card.memory.weights_mb
     estimate = weights_bytes if weights_mb is None else int(weights_mb * 1e6)
     return ModelSpec(
@@ -46,16 +44,11 @@ def spec_of(card: Card, profile: Profile, weights_bytes: int = 0) -> ModelSpec:
         kind=profile.runtime,
         max_tokens=card.max_tokens,
         budget=Budget(profile.max_batch_seconds, profile.max_batch_tokens, profile.max_batch_items),
-        cost_seed=(seed.base_s, *(getattr(seed, _RATES[term]) for term in TERMS[work])),
+        cost_seed=(seed.base_s, *(getattr(seed, _RATES[term]) for term in TERMS["text"])),
         bytes_estimate=estimate,
         load_s_estimate=LOAD_BASE_S + estimate / LOAD_BYTES_S,
         min_replicas=card.min_replicas,
-        work=work,
     )
-
-
-def _work_of(card: Card) -> Work:
-    return "image" if "image" in card.inputs else "audio" if "audio" in card.inputs else "text"
 
 
 def weights_on_disk(card: Card, settings: WorkerSettings) -> int:
