@@ -48,6 +48,13 @@ class RawWorker:
             self._frames = list(self._reader.received(count))
         return m.decode_from_runtime(self._frames.pop(0))
 
+    def rss_bytes(self) -> int:
+        """What the runtime holds now; nothing else may be on its way."""
+        self.socket.sendall(frame_of(m.AskStats()))
+        stats = self.read()
+        assert isinstance(stats, m.Stats)
+        return stats.rss_bytes
+
     def end(self) -> tuple[int, str]:
         """Exit status and stderr."""
         _, errors = self.runtime.communicate(timeout=DEADLINE_S)
@@ -101,9 +108,13 @@ def test_a_worker_that_leaves_before_its_answer_is_no_failure(worker: RawWorker)
 
 
 def test_sigterm_says_bye_after_the_call_in_progress(worker: RawWorker) -> None:
-    load = m.Load("m", "", "fake", {}, options={"load_s": 0.3})
-    worker.socket.sendall(frame_of(load) + frame_of(m.AskStats()))
-    assert isinstance(worker.read(), m.Stats)
+    before = worker.rss_bytes()
+    held = 64 << 20
+    options = {"load_s": 2.0, "bytes": held, "holds": True}
+    load = m.Load("m", "", "fake", {}, options=options)
+    worker.socket.sendall(frame_of(load))
+    while worker.rss_bytes() < before + held // 2:  # the load has begun
+        pass
     worker.runtime.send_signal(signal.SIGTERM)
     assert isinstance(worker.read(), m.Loaded)
     assert worker.read() == m.Bye("terminated")
