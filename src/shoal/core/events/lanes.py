@@ -1,0 +1,91 @@
+"""The runtime processes of a lane, and the batches that they run."""
+
+from __future__ import annotations
+
+from shoal.core.events.base import Value
+from shoal.core.events.units import Item
+from shoal.errors import ErrorInfo
+
+
+class RuntimeStarted(Value, frozen=True):
+    """`device_bytes`: memory of its device, where that is apart from the process's own; else 0."""
+
+    lane: str
+    kind: str
+    device_bytes: int = 0
+
+
+class RuntimeDied(Value, frozen=True):
+    """The process is gone: it crashed, was killed, or could not start."""
+
+    lane: str
+    kind: str
+    reason: str
+
+
+class RuntimeStopped(Value, frozen=True):
+    """The process ended as it was told to by `StopRuntime`: no crash."""
+
+    lane: str
+    kind: str
+
+
+class StatsSeen(Value, frozen=True):
+    """What a runtime process holds: its resident set, and bytes by model."""
+
+    lane: str
+    kind: str
+    rss_bytes: int
+    models: dict[str, int]
+
+
+class Finished(Value, frozen=True):
+    """A batch is done; `seconds` by the runtime's own clock."""
+
+    lane: str
+    batch: int
+    seconds: float
+
+
+class BatchFailed(Value, frozen=True):
+    """A batch came back undone; the runtime lives."""
+
+    lane: str
+    batch: int
+    error: ErrorInfo
+
+
+class StartRuntime(Value, frozen=True):
+    lane: str
+    kind: str
+
+
+class StopRuntime(Value, frozen=True):
+    """End the process gracefully, to start it anew; `RuntimeStopped` follows."""
+
+    lane: str
+    kind: str
+
+
+class KillRuntime(Value, frozen=True):
+    """It hangs: end the process at once; `RuntimeDied` follows."""
+
+    lane: str
+    kind: str
+
+
+class AskStats(Value, frozen=True):
+    """Ask a runtime process what it holds; `StatsSeen` follows."""
+
+    lane: str
+    kind: str
+
+
+class Run(Value, frozen=True):
+    """Send this batch to the lane's runtime."""
+
+    lane: str
+    batch: int
+    model: str
+    items: list[Item]
+    predicted_s: float

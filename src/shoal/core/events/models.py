@@ -1,0 +1,48 @@
+"""The models on a lane: how they come and go."""
+
+from __future__ import annotations
+
+from shoal.core.events.base import Value
+
+
+class Fetched(Value, frozen=True):
+    """The files of a model are here, and its runtime was told to load them."""
+
+    lane: str
+    model: str
+
+
+class Loaded(Value, frozen=True):
+    lane: str
+    model: str
+    bytes: int
+    seconds: float
+
+
+class LoadFailed(Value, frozen=True):
+    """`out_of_memory`: the device was full; it may fit once something else is gone."""
+
+    lane: str
+    model: str
+    reason: str
+    out_of_memory: bool = False
+
+
+class Evicted(Value, frozen=True):
+    """The runtime let go of the model: its bytes are free."""
+
+    lane: str
+    model: str
+
+
+class Load(Value, frozen=True):
+    lane: str
+    model: str
+
+
+class Evict(Value, frozen=True):
+    """Tell the runtime to let go of the model; `Evicted` follows."""
+
+    lane: str
+    model: str
+    reason: str = ""

@@ -1,0 +1,83 @@
+"""What workers and gateways tell each other: demand, copies, claims, pulls."""
+
+from __future__ import annotations
+
+from shoal.core.events.base import Value
+from shoal.values import TrafficClass
+
+
+class DemandSeen(Value, frozen=True):
+    """A gateway told how many predicted seconds wait for each model: interactive, and of bulk."""
+
+    gateway: str
+    outstanding_s: dict[str, float]
+    bulk_s: dict[str, float] = {}
+
+
+class PeerModel(Value, frozen=True):
+    """What another worker tells of one model; `bytes` and `load_s` are 0 until it loaded it once."""
+
+    state: str
+    lanes: int
+    waiting_s: float = 0.0
+    bytes: int = 0
+    load_s: float = 0.0
+    pinned: bool = False
+
+
+class PeerSeen(Value, frozen=True):
+    """Another worker of the pool told what it has; a newer one replaces it."""
+
+    worker: str
+    models: dict[str, PeerModel]
+
+
+class PeerLost(Value, frozen=True):
+    """A worker was silent for so long that what it had is gone, or it is about to leave."""
+
+    worker: str
+
+
+class PeerPulled(Value, frozen=True):
+    """Another worker pulls, or pulled, a batch from a queue: `pending` units are left in it, whose
+    head is not due before `due` (as `core.urgency`)."""
+
+    model: str
+    klass: TrafficClass
+    pending: int
+    due: float
+
+
+class TellPulled(Value, frozen=True):
+    """Tell the other workers what a batch pull leaves in a queue: `PeerPulled` there."""
+
+    model: str
+    klass: TrafficClass
+    pending: int
+    due: float
+
+
+class Claimed(Value, frozen=True):
+    """The claim is ours: no other worker changes the copies of this model now."""
+
+    model: str
+
+
+class ClaimRefused(Value, frozen=True):
+    """Another worker has the claim, or nobody could be asked."""
+
+    model: str
+
+
+class Claim(Value, frozen=True):
+    """Become, or stay, the one worker that changes the copies of this model, for `ttl_s` at most;
+    `Claimed` or `ClaimRefused` follows."""
+
+    model: str
+    ttl_s: float
+
+
+class Unclaim(Value, frozen=True):
+    """Let others change the copies of this model."""
+
+    model: str
