@@ -1,11 +1,13 @@
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 
-from shoal.bench.callers import Callers, Tally, expected
+from shoal.bench.callers import Callers, Tally, added
+from shoal.bench.questions import Kind, expected, texts
 
 from .tcp import serving
 
@@ -36,8 +38,9 @@ async def gateway(respond: Respond) -> AsyncIterator[str]:
 
 async def called(*responds: Respond, retry: bool = False, requests: int = 4) -> Tally:
     async with gateway(responds[0]) as one, gateway(responds[-1]) as other:
-        callers = Callers([one, other], "p", retry=retry, count=2)
-        return await callers.run(lambda: callers.tally.requests >= requests)
+        callers = Callers([one, other], "p", retry=retry, kinds=[Kind("texts", 2, texts)])
+        await callers.run(lambda: callers.requests >= requests)
+        return callers.tallies["texts"]
 
 
 def well(texts: list[str]) -> list[tuple[int, object]]:
@@ -93,3 +96,9 @@ async def test_a_broken_connection_is_asked_again_at_the_other_gateway() -> None
     tally = await called(lambda texts: [], well, retry=True)
     assert tally.answered == tally.requests
     assert tally.broken > 0
+
+
+def test_tallies_add_up() -> None:
+    one = Tally(requests=3, answered=2, wrong=1, failures=Counter(a=1), slowest_s=2.0)
+    other = Tally(requests=4, answered=4, unasked=1, retries=2, broken=3, dead=1, slowest_s=1.0)
+    assert added([one, other]) == Tally(7, 6, 1, 1, 2, 3, 1, Counter(a=1), 2.0)

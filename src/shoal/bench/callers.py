@@ -1,30 +1,25 @@
-"""Callers that check every answer: each text is sent once, and its vector is known beforehand.
+"""Callers that keep asking and check every answer.
 
-Decides what counts as a right answer and when a caller asks again: over another gateway if the
-connection broke, after `Retry-After` if the error says that it may. It must not know which
-processes are harmed.
+Decides when a caller asks again: over another gateway if the connection broke, after `Retry-After`
+if the error says that it may. It must not know which processes are harmed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, cast
 from urllib.parse import urlsplit
 
 import httptools
 import msgspec
-import numpy as np
 
-from shoal.runtimes.fake import hashing
+from shoal.bench.questions import BOMB, KINDS, MODEL, Kind, Question
 
-MODEL = "slow-fake"
-DIM = 8
-#: The word that kills a runtime, as the model's card says.
-BOMB = "bomb"
 #: Longer than the broker, a worker or a silent connection is away.
 DEADLINE_S = 45.0
 #: What a response may take beyond its deadline, on a machine whose cores are all busy.
@@ -32,7 +27,7 @@ SLACK_S = 5.0
 
 
 class Tally(msgspec.Struct):
-    """What came of a phase's requests.
+    """What came of a phase's requests of one kind.
 
     `unasked`: answers that no request waits for, such as a second one. `broken`: connections that
     ended before their answer; the caller asks again elsewhere.
@@ -49,19 +44,15 @@ class Tally(msgspec.Struct):
     slowest_s: float = 0.0
 
 
-def expected(text: str) -> hashing.Vectors:
-    """The vector the fake runtime must give this text."""
-    tokens, lengths = hashing.pack_texts([text])
-    (vector,) = hashing.vectors_of(tokens, lengths, DIM, hashing.seed_of(MODEL, "dense"))
-    return np.asarray(vector, dtype=np.float32)
-
-
-def is_right(texts: list[str], items: list[dict[str, Any]]) -> bool:
-    """Whether every item has the vector of its own text."""
-    return len(items) == len(texts) and all(
-        "dense" in item and np.allclose(item["dense"], expected(text), atol=1e-5)
-        for item, text in zip(items, texts, strict=True)
-    )
+def added(tallies: Iterable[Tally]) -> Tally:
+    """All of them as one."""
+    whole = Tally()
+    for one in tallies:
+        for field in ("requests", "answered", "wrong", "unasked", "retries", "broken", "dead"):
+            setattr(whole, field, getattr(whole, field) + getattr(one, field))
+        whole.failures += one.failures
+        whole.slowest_s = max(whole.slowest_s, one.slowest_s)
+    return whole
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -130,66 +121,70 @@ class Line(asyncio.Protocol):
             self._waiting.set_exception(ConnectionResetError("the connection ended"))
 
 
-def request_of(texts: list[str], timeout_s: float) -> bytes:
-    """One encode request as it goes over the connection."""
-    body = msgspec.json.encode({"items": texts})
-    head = (
-        f"POST /v1/encode/{MODEL} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n"
-        f"X-Request-Timeout: {timeout_s:.3f}\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
-
-
 class Callers:
-    """Keeps `count` requests in flight over all gateways until told to stop.
+    """Keeps requests of all kinds in flight over all gateways until told to stop.
 
     `retry`: ask again after errors that say `retryable` and after broken connections.
     """
 
-    def __init__(self, urls: list[str], phase: str, *, retry: bool, count: int = 32) -> None:
-        self.tally = Tally()
+    def __init__(
+        self, urls: list[str], phase: str, *, retry: bool, kinds: Sequence[Kind] = KINDS
+    ) -> None:
+        self.tallies = {kind.name: Tally() for kind in kinds}
         self._urls = urls
         self._phase = phase
         self._retry = retry
-        self._count = count
-        self._numbers = iter(range(10**9))
+        self._kinds = kinds
 
-    async def run(self, until: Callable[[], bool]) -> Tally:
+    @property
+    def requests(self) -> int:
+        """How many were begun."""
+        return sum(tally.requests for tally in self.tallies.values())
+
+    async def run(self, until: Callable[[], bool]) -> None:
         """Call until `until()`; every request that was begun is waited for."""
-        await asyncio.gather(*(self._caller(place, until) for place in range(self._count)))
-        return self.tally
+        await asyncio.gather(*(self._callers(kind, until) for kind in self._kinds))
+
+    async def _callers(self, kind: Kind, until: Callable[[], bool]) -> None:
+        numbers = itertools.count()
+        places = range(kind.callers)
+        await asyncio.gather(*(self._caller(kind, numbers, place, until) for place in places))
 
     async def bomb(self) -> None:
         """One request whose middle item kills its runtime: an error for it, two vectors."""
-        texts = [f"{self._phase} {side}" for side in ("left", BOMB, "right")]
-        self.tally.requests += 1
+        around = [f"{self._phase} {side}" for side in ("left", "right")]
+        tally = self.tallies["texts"]
+        tally.requests += 1
         lines: dict[str, Line] = {}
-        items = await self._answer(lines, texts, 0)
+        question = Question(MODEL, [around[0], f"{self._phase} {BOMB}", around[1]])
+        items = await self._answer(lines, question, 0, tally)
         _close(lines)
         if items is None:
             return
-        self.tally.answered += 1
-        good = is_right([texts[0], texts[2]], [items[0], items[2]])
+        tally.answered += 1
+        good = Question(MODEL, [*around]).is_right([items[0], items[2]])
         dead = items[1].get("error", {}).get("code") == "dead_lettered"
-        self.tally.wrong += not (good and dead)
-        self.tally.dead += dead
+        tally.wrong += not (good and dead)
+        tally.dead += dead
 
-    async def _caller(self, place: int, until: Callable[[], bool]) -> None:
+    async def _caller(
+        self, kind: Kind, numbers: Iterator[int], place: int, until: Callable[[], bool]
+    ) -> None:
         lines: dict[str, Line] = {}
+        tally = self.tallies[kind.name]
         while not until():
-            number = next(self._numbers)
-            texts = [f"{self._phase} {number}.{i}" for i in range(1 + number % 3)]
-            self.tally.requests += 1
+            question = kind.question(self._phase, next(numbers))
+            tally.requests += 1
             began = time.monotonic()
-            items = await self._answer(lines, texts, place)
-            self.tally.slowest_s = max(self.tally.slowest_s, time.monotonic() - began)
+            items = await self._answer(lines, question, place, tally)
+            tally.slowest_s = max(tally.slowest_s, time.monotonic() - began)
             if items is not None:
-                self.tally.answered += 1
-                self.tally.wrong += not is_right(texts, items)
+                tally.answered += 1
+                tally.wrong += not question.is_right(items)
         _close(lines)
 
     async def _answer(
-        self, lines: dict[str, Line], texts: list[str], place: int
+        self, lines: dict[str, Line], question: Question, place: int, tally: Tally
     ) -> list[dict[str, Any]] | None:
         """The items of the answer, or None once the caller has given up."""
         end = time.monotonic() + DEADLINE_S
@@ -197,10 +192,10 @@ class Callers:
             left_s = max(0.1, end - time.monotonic())
             url = self._urls[place % len(self._urls)]
             try:
-                answer = await self._ask(lines, url, texts, left_s)
+                answer = await _ask(lines, url, question, left_s, tally)
             except (OSError, TimeoutError) as error:
                 lines.pop(url).close()
-                self.tally.broken += 1
+                tally.broken += 1
                 place += 1  # the other gateway
                 why, pause_s = type(error).__name__, 0.05
             else:
@@ -212,18 +207,19 @@ class Callers:
                 if not error_["retryable"]:
                     end = 0.0
             if not self._retry or time.monotonic() > end:
-                self.tally.failures[why] += 1
+                tally.failures[why] += 1
                 return None
-            self.tally.retries += 1
+            tally.retries += 1
             await asyncio.sleep(min(left_s, pause_s))
 
-    async def _ask(
-        self, lines: dict[str, Line], url: str, texts: list[str], left_s: float
-    ) -> Answer:
-        if url not in lines:
-            lines[url] = Line(self.tally)
-            await lines[url].connect(url)
-        return await lines[url].ask(request_of(texts, left_s), left_s + SLACK_S)
+
+async def _ask(
+    lines: dict[str, Line], url: str, question: Question, left_s: float, tally: Tally
+) -> Answer:
+    if url not in lines:
+        lines[url] = Line(tally)
+        await lines[url].connect(url)
+    return await lines[url].ask(question.request(left_s), left_s + SLACK_S)
 
 
 def _close(lines: dict[str, Line]) -> None:
@@ -237,6 +233,7 @@ async def expires_in_time(url: str, timeout_s: float) -> bool:
     began = time.monotonic()
     with contextlib.closing(line):
         await line.connect(url)
-        answer = await line.ask(request_of(["too late"], timeout_s), timeout_s + SLACK_S)
+        late = Question(MODEL, ["too late"]).request(timeout_s)
+        answer = await line.ask(late, timeout_s + SLACK_S)
     took_s = time.monotonic() - began
     return answer.status == 504 and timeout_s <= took_s + 0.05 and took_s < timeout_s + 1.0

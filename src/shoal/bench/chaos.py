@@ -1,8 +1,8 @@
 """`python -m shoal.bench chaos`: is every request answered, once and rightly, whatever dies?
 
 Two gateways and two workers over one broker, on two machines whose clocks are an hour apart. In each
-phase one kind of fault strikes again and again while requests keep coming. Which process it strikes
-and when is drawn from a seed. Every answer is compared with what its own text must give.
+phase one kind of fault strikes again and again while requests of all kinds keep coming. Which process
+it strikes and when is drawn from a seed. Every answer is compared with what its own items must give.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ import msgspec
 
 from shoal.bench import fleet as fleets
 from shoal.bench import report
-from shoal.bench.callers import Callers, Tally
+from shoal.bench.callers import Callers, Tally, added
 from shoal.bench.failure import BenchFailed
 from shoal.bench.fleet import Fleet
 from shoal.bench.strikes import PHASES, Blow, Phase
 from shoal.errors import ShoalError
+
+#: What processes log that counts, in the order of `Outcome`.
+EVENTS = ("redelivered", "duplicate_reply", "evicting")
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -35,18 +38,26 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What happened in one phase."""
+    """What happened in one phase; `tallies`: by kind of request."""
 
     phase: str
     strikes: int
-    tally: Tally
+    tallies: dict[str, Tally]
     redelivered: int
     seconds_dropped: int
+    evicted: int
+
+    @property
+    def tally(self) -> Tally:
+        """All kinds together."""
+        return added(self.tallies.values())
 
     @property
     def good(self) -> bool:
-        tally = self.tally
-        return 0 < tally.requests == tally.answered and not tally.wrong and not tally.unasked
+        return all(
+            0 < tally.requests == tally.answered and not tally.wrong and not tally.unasked
+            for tally in self.tallies.values()
+        )
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -71,6 +82,8 @@ async def run(plan: Plan, tell: Callable[[str], None]) -> Result:
         for phase in phases:
             with _told(plan, phase.name, fleet, tell):
                 outcomes.append(await _phase(plan, phase, fleet))
+                if not any(outcome.phase == "kill gateway" for outcome in outcomes):
+                    await fleet.emptied()
             tell(f"{phase.name}: {outcomes[-1].tally.answered} answered")
         with _told(plan, "the end", fleet, tell):
             letters = await fleet.settled()
@@ -93,14 +106,12 @@ def _told(plan: Plan, phase: str, fleet: Fleet, tell: Callable[[str], None]) -> 
 
 async def _phase(plan: Plan, phase: Phase, fleet: Fleet) -> Outcome:
     chance = random.Random(f"{plan.seed} {phase.name}")
-    redelivered, dropped = fleet.logged("redelivered"), fleet.logged("duplicate_reply")
+    before = {event: fleet.logged(event) for event in EVENTS}
     callers = Callers(fleet.urls, phase.name, retry=phase.retry)
     counted = sum(p.counts for p in PHASES if not plan.only or p.name in plan.only)
     wanted = -(-plan.requests // counted) if phase.counts else 0
     struck = asyncio.Event()
-    load = asyncio.create_task(
-        callers.run(lambda: struck.is_set() and callers.tally.requests >= wanted)
-    )
+    load = asyncio.create_task(callers.run(lambda: struck.is_set() and callers.requests >= wanted))
     try:
         for _ in range(plan.strikes):
             await asyncio.sleep(plan.gap_s * chance.uniform(0.5, 1.5))
@@ -108,14 +119,9 @@ async def _phase(plan: Plan, phase: Phase, fleet: Fleet) -> Outcome:
             await fleet.well()
     finally:
         struck.set()
-        tally = await load
-    outcome = Outcome(
-        phase.name,
-        plan.strikes,
-        tally,
-        fleet.logged("redelivered") - redelivered,
-        fleet.logged("duplicate_reply") - dropped,
-    )
+        await load
+    seen = [fleet.logged(event) - before[event] for event in EVENTS]
+    outcome = Outcome(phase.name, plan.strikes, callers.tallies, *seen)
     if phase.name == "kill worker" and not outcome.redelivered:
         raise BenchFailed("no unit was redelivered: the kills found no work under way")
     if not outcome.good:
@@ -124,38 +130,39 @@ async def _phase(plan: Plan, phase: Phase, fleet: Fleet) -> Outcome:
 
 
 def table(outcomes: list[Outcome]) -> str:
-    """What happened, as Markdown."""
-    head = [
-        "fault",
-        "times",
-        "requests",
-        "answered",
-        "wrong",
-        "answered twice",
-        "asked again",
-        "broken connections",
-        "redelivered",
-        "second answers dropped",
-        "slowest, s",
-    ]
-    rows = [
-        [
-            o.phase,
-            o.strikes,
-            o.tally.requests,
-            o.tally.answered,
-            o.tally.wrong,
-            o.tally.unasked,
-            o.tally.retries,
-            o.tally.broken,
-            o.redelivered,
-            o.seconds_dropped,
-            o.tally.slowest_s,
-        ]
-        for o in outcomes
-    ]
+    """What happened, by fault and by kind of request, as Markdown."""
     notes = [f"{o.phase}: {dict(o.tally.failures)}" for o in outcomes if o.tally.failures]
-    return "\n".join([report.table(head, rows), *notes])
+    return "\n\n".join([_by_fault(outcomes), _by_kind(outcomes), *notes])
+
+
+_COUNTS = ["requests", "answered", "wrong", "answered twice", "asked again", "broken connections"]
+
+
+def _counts(tally: Tally) -> list[int]:
+    """Under `_COUNTS`."""
+    said = (tally.requests, tally.answered, tally.wrong, tally.unasked)
+    return [*said, tally.retries, tally.broken]
+
+
+def _by_fault(outcomes: list[Outcome]) -> str:
+    more = ["redelivered", "second answers dropped", "evicted", "slowest, s"]
+    rows = []
+    for o in outcomes:
+        tally = o.tally
+        seen = (o.redelivered, o.seconds_dropped, o.evicted, tally.slowest_s)
+        rows.append([o.phase, o.strikes, *_counts(tally), *seen])
+    return report.table(["fault", "times", *_COUNTS, *more], rows)
+
+
+def _by_kind(outcomes: list[Outcome]) -> str:
+    """Of all faults together, and of the kills of workers, runtimes and broker alone."""
+    counted = {phase.name for phase in PHASES if phase.counts}
+    rows = []
+    for kind in outcomes[0].tallies:
+        tally = added(o.tallies[kind] for o in outcomes)
+        kills = added(o.tallies[kind] for o in outcomes if o.phase in counted)
+        rows.append([kind, *_counts(tally), kills.answered, tally.slowest_s])
+    return report.table(["kind", *_COUNTS, "of them through kills", "slowest, s"], rows)
 
 
 def quick(plan: Plan) -> Plan:

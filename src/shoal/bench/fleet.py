@@ -1,7 +1,8 @@
 """Two machines and a broker for fault injection: `shoal serve` twice, each behind a proxy of its own.
 
-Starts and ends them, says how they are, and keeps the broker alive. The second machine's clock is an
-hour ahead. It must not know which faults there are.
+Starts and ends them, says how they are, and keeps the broker alive. Their payload store is a folder
+that outlives them all. The second machine's clock is an hour ahead. It must not know which faults
+there are.
 """
 
 from __future__ import annotations
@@ -13,33 +14,21 @@ import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, get_args
 
 from shoal.bench.failure import BenchFailed
 from shoal.bench.proxy import Proxy
+from shoal.bench.questions import CARDS, FILES_MODEL, LANE_MB, MODEL
 from shoal.bench.serving import Serving
 from shoal.broker import letters
 from shoal.broker.connection import Connection
 from shoal.broker.server import BrokerServer
 from shoal.errors import Unavailable
 from shoal.settings import CommonSettings
+from shoal.values import TrafficClass
 from shoal.wire import subjects
 
 MACHINES = 2
-#: A batch takes 20 ms and 2 ms an item: faults find work in flight.
-CARD = """\
-name: slow-fake
-source: {dir: .}
-family: fake
-tasks:
-  encode: {head: dense, dim: 8}
-max_tokens: 512
-profiles:
-  default:
-    runtime: fake
-    options: {inputs: text, base_s: 0.02, item_s: 0.002, crash: bomb}
-    cost: {base_s: 0.02, token_s: 0.0, item_s: 0.002}
-"""
 #: Short, so that a killed worker's units come back within seconds.
 ACK_WAIT_S = 2.0
 #: How long things may take to be as they were: a half-open connection is found after 15 s.
@@ -77,9 +66,10 @@ class Machine:
 class Fleet:
     """The broker and the machines; made by `running`."""
 
-    def __init__(self, broker: BrokerServer, machines: list[Machine]) -> None:
+    def __init__(self, broker: BrokerServer, machines: list[Machine], payloads: Path) -> None:
         self.broker = broker
         self.machines = machines
+        self._payloads = payloads
 
     @property
     def urls(self) -> list[str]:
@@ -100,6 +90,13 @@ class Fleet:
     def _all_well(self) -> bool:
         return all(machine.well() for machine in self.machines)
 
+    async def emptied(self) -> None:
+        """Wait until the payload store is empty. Raises `BenchFailed`.
+
+        What a gateway holds there when it is killed stays until the sweep, ten minutes and more.
+        """
+        await _until(lambda: not any(self._payloads.iterdir()), "payloads were not deleted")
+
     async def settled(self) -> int:
         """Wait until no unit is on the queue; returns how many dead letters there are."""
         settings = CommonSettings(broker_url=self.broker.url)
@@ -116,8 +113,9 @@ class Fleet:
 
 
 async def _units(connection: Connection) -> int:
-    answer = await connection.api(f"STREAM.INFO.{subjects.stream('work')}", {}, dict[str, Any])
-    return int(answer["state"]["messages"])
+    streams = [subjects.stream(klass) for klass in get_args(TrafficClass)]
+    answers = [await connection.api(f"STREAM.INFO.{s}", {}, dict[str, Any]) for s in streams]
+    return sum(int(answer["state"]["messages"]) for answer in answers)
 
 
 async def _until(condition: Callable[[], bool], otherwise: str) -> None:
@@ -133,13 +131,18 @@ async def running() -> AsyncIterator[Fleet]:
     """Start all, wait until all is well; end all."""
     async with contextlib.AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="shoal-chaos-")))
+        payloads, cards = folder / "payloads", folder / "cards"
+        payloads.mkdir()
+        cards.mkdir()
+        for name, card in CARDS.items():
+            (cards / f"{name}.yaml").write_text(card)
         broker = BrokerServer(CommonSettings(store_dir=str(folder / "store")))
         await broker.start()
         stack.push_async_callback(broker.stop)
         machines = [await _machine(number, folder, broker, stack) for number in range(MACHINES)]
         keeper = asyncio.create_task(_keep(broker))
         stack.callback(keeper.cancel)
-        fleet = Fleet(broker, machines)
+        fleet = Fleet(broker, machines, payloads)
         await fleet.well()
         yield fleet
 
@@ -150,11 +153,12 @@ async def _machine(
     proxy = Proxy(broker.port)
     await proxy.start()
     stack.push_async_callback(proxy.close)
-    (folder / "slow-fake.yaml").write_text(CARD)
-    flags = ["--ack-wait-s", str(ACK_WAIT_S), "--catalog", str(folder / "slow-fake.yaml")]
+    flags = ["--ack-wait-s", str(ACK_WAIT_S), "--catalog", str(folder / "cards")]
     flags += ["--broker-url", f"nats://127.0.0.1:{proxy.port}", "--log-format", "json"]
+    flags += ["--payload-url", (folder / "payloads").as_uri()]
+    flags += ["--memory-bytes", str(LANE_MB * 1_000_000)]
     environment = _skewed(folder) if number == MACHINES - 1 else {}
-    serving = await asyncio.to_thread(Serving, ["slow-fake", *flags], environment)
+    serving = await asyncio.to_thread(Serving, [MODEL, FILES_MODEL, *flags], environment)
     stack.push_async_callback(asyncio.to_thread, serving.__exit__)
     return Machine(number, serving, proxy)
 
