@@ -1,7 +1,9 @@
-"""Small value types that every layer shares: no behaviour, no I/O."""
+"""Small values that every layer shares, and what text says one of them: no I/O."""
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Literal
 
 import msgspec
@@ -72,3 +74,23 @@ def estimated_features(text_bytes: int, items: int) -> Features:
 def features_of(lengths: list[int]) -> Features:
     """Features of items with these token counts."""
     return Features(sum(lengths), len(lengths), sum(n * n for n in lengths))
+
+
+#: Of headers, flags and files alike. Python's own `float` and `int` take '1_0', ' 10 ', '１０' and
+#: 'nan' too, which other readers of the same text take for something else or for nothing.
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+#: Up to 18 digits: such a number fits in 64 bits.
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+
+
+def number(text: str) -> float | None:
+    """The finite number that `text` writes in plain digits; None if it is none."""
+    if _NUMBER.fullmatch(text) is None:
+        return None
+    value = float(text)
+    return value if math.isfinite(value) else None
+
+
+def whole_number(text: str) -> int | None:
+    """The whole number that `text` writes in plain digits; None if it is none."""
+    return int(text) if _WHOLE.fullmatch(text) else None

@@ -25,6 +25,18 @@ def test_help_of_every_command() -> None:
         assert result.exit_code == 0, result.output
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["status", "doctor", "dead list", "dead show", "dead replay", "dead drop", "models list"],
+)
+def test_help_of_a_command_that_only_looks_fits_a_screen(command: str) -> None:
+    page = CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "80"}).output
+    assert len(page.splitlines()) <= 45
+    if command.startswith(("status", "dead")):
+        assert "--broker-url" in page
+        assert "--payload-url" not in page
+
+
 def test_help_loads_nothing_heavy() -> None:
     code = (
         "import sys, shoal.cli.main\n"
@@ -39,7 +51,7 @@ def test_help_loads_nothing_heavy() -> None:
     ("args", "environ", "code", "told"),
     [
         (["gateway"], {"SHOAL_PROT": "1"}, 2, "unknown setting 'prot' (did you mean 'port'?)"),
-        (["gateway", "--port", "x"], {}, 2, "flags: setting 'port': Expected `int`, got `str`"),
+        (["gateway", "--port", "x"], {}, 2, "flags: setting 'port': 'x' is not a whole number"),
         (["gateway", "--config", "/nowhere.toml"], {}, 2, "/nowhere.toml: No such file"),
         (["gateway", "--port", "0"], {}, 2, "broker_url is not set"),
         (["status", "--broker-url", "nats://127.0.0.1:9"], {}, 75, "cannot reach the broker"),

@@ -7,13 +7,15 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shoal.client.api import Get
 from shoal.client.encoding import Item, Limits, cut, item_bytes, items_of
 from shoal.client.job import EncodeCall, EncodeJob, Rows
 from shoal.client.protocol import Answered, Exchange, Finished, Lost, Policy, Request, Retry, Send
-from shoal.errors import ShoalError
+from shoal.errors import ConfigError, ShoalError
 from tests.client.scripted import MSGPACK, item_error, vector
 
 texts = st.text(max_size=20) | st.lists(st.integers(0, 1 << 31), max_size=8)
@@ -116,6 +118,17 @@ def _serve(send: Send, rng: random.Random) -> Answered | Lost:
     items = msgspec.msgpack.decode(send.request.body)["items"]
     body = msgspec.msgpack.encode({"items": [_answer_item(item, rng) for item in items]})
     return Answered(200, {"content-type": MSGPACK}, body)
+
+
+@pytest.mark.parametrize("timeout_s", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_timeout_is_a_number_above_0(timeout_s: float) -> None:
+    with pytest.raises(ConfigError, match="timeout_s"):
+        Policy(timeout_s)
+
+
+def test_the_last_of_a_budget_is_not_rounded_to_none() -> None:
+    send = Exchange(Get("/", int), Policy(1e-4)).begin(0.0)
+    assert send.request.headers["x-request-timeout"] == "0.001"
 
 
 def _answer_item(item: str, rng: random.Random) -> dict[str, Any]:

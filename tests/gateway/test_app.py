@@ -214,8 +214,10 @@ async def test_the_callers_trace_goes_on(gateway: Served, worker: ScriptedWorker
     assert "b7ad6b7169203331" not in carried
 
 
-@pytest.mark.parametrize("asked", ["0", "-1", "soon", "nan", "inf"])
-async def test_a_senseless_timeout_is_400(gateway: Served, asked: str) -> None:
+@pytest.mark.parametrize(
+    "asked", ["0", "-1", "soon", "nan", "inf", "1_0", "１０".encode(), "0x1", "1e999"]
+)
+async def test_a_senseless_timeout_is_400(gateway: Served, asked: str | bytes) -> None:
     response = await gateway.encode(["a"], headers={"x-request-timeout": asked})
     assert response.status_code == 400
     assert response.json()["error"]["param"] == "X-Request-Timeout"

@@ -28,8 +28,8 @@ def test_numbers_as_people_write_them() -> None:
 
 
 def test_a_later_layer_wins_and_none_is_no_value() -> None:
-    layers = [("file", {"pool": "a", "threads": 3}), ("flags", {"pool": "b", "threads": None})]
-    worker = load(WorkerSettings, layers)
+    weaker, stronger = {"pool": "a", "threads": 3}, {"pool": "b", "threads": None}
+    worker = load(WorkerSettings, [("file", weaker), ("flags", stronger)])
     assert (worker.pool, worker.threads) == ("b", 3)
 
 

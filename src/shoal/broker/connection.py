@@ -119,6 +119,12 @@ class Connection:
         return self._client.max_payload
 
     @property
+    def url(self) -> str:
+        """The server at the other end, without user and password."""
+        url = self._client.connected_url
+        return options.redacted([url.geturl()]) if url is not None else ""
+
+    @property
     def server_version(self) -> str:
         """Version of the `nats-server` at the other end."""
         return self._client.server_version

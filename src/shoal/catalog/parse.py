@@ -18,6 +18,7 @@ from yaml.constructor import SafeConstructor
 from shoal.catalog.card import Card
 from shoal.catalog.check import problems
 from shoal.errors import CardError, nearest
+from shoal.values import number
 
 #: A card is a page of text. Aliases count each time they are used, so that a file of a few
 #: lines cannot stand for millions of nodes.
@@ -168,10 +169,16 @@ class _Reader:
 
     def _scalar(self, node: yaml.Node) -> Any:
         try:
-            return self._constructor.construct_object(node)
+            value = self._constructor.construct_object(node)
         except (yaml.YAMLError, ValueError) as error:
             problem = getattr(error, "problem", None) or error
             self.fail(self._line_of(node), f"cannot be read: {problem}")
+        if not _is_as_written(value, node.value):
+            self.fail(
+                self._line_of(node),
+                f"'{node.value}' is no plain number: write its digits, or quote it if it is text",
+            )
+        return value
 
     def _enter(self, node: yaml.Node, path: _Path) -> int:
         line = self._line_of(node)
@@ -186,6 +193,19 @@ class _Reader:
     @staticmethod
     def _line_of(node: yaml.Node) -> int:
         return int(node.start_mark.line) + 1
+
+
+def _is_as_written(value: Any, text: str) -> bool:
+    """Whether a number is what a reader takes it for: YAML 1.1 has 010 for 8, 1:30 for 90."""
+    match value:
+        case bool():
+            return True
+        case int():
+            return str(value) == text
+        case float():
+            return number(text) is not None
+        case _:
+            return True
 
 
 def _without_none(hint: Any) -> Any:

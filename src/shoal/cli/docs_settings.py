@@ -29,7 +29,8 @@ Every setting can be given in four places. A later one wins:
 In variables and flags a list is written with commas: `--lanes cuda:0,cuda:1`. One file or
 environment may serve all processes: each takes what is its own. A name that no process knows is
 an error that tells the nearest known one, so that a typing mistake never goes unseen. Switches
-have a second flag that turns them off: `--no-offline`.
+have a second flag that turns them off: `--no-offline`. A number is finite and in plain digits:
+`2.5`, not `1_000`, `inf` or ` 10 `.
 """
 
 _ABOUT = {

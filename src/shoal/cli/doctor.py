@@ -6,29 +6,33 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
-import msgspec
 import typer
 
 from shoal.cli import checks
+from shoal.cli.asking import BROKER
 from shoal.cli.checks import Finding
 from shoal.cli.context import Given, state_dir
 from shoal.cli.flags import takes
+from shoal.cli.models import CATALOG
+from shoal.cli.output import AsJson, print_json
 from shoal.settings import GatewaySettings
 
 _MARK = {"ok": "[green]ok  [/]", "warn": "[yellow]warn[/]", "fail": "[red]fail[/]"}
 
 
-@takes(GatewaySettings)
+#: What `shoal serve` is told that can be checked before it runs.
+CHECKED = (*BROKER, "broker_binary", "store_dir", *CATALOG, "host", "port")
+
+
+@takes(GatewaySettings, only=CHECKED)
 def doctor(
     given: Given,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check broker, models, ports, torch, disk and memory, and say what to do.
 
-    Exit code 1 if something fails. Takes the flags and variables that you give `shoal serve`, so
-    that it checks what will be used.
+    Give it the flags and variables that `shoal serve` gets. Exit code 1 if something fails.
     """
     settings = given.load(GatewaySettings)
     findings = []
@@ -37,7 +41,7 @@ def doctor(
         if not as_json:
             _show(findings[-1])
     if as_json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(findings)).decode())
+        print_json(findings)
     if any(finding.verdict == "fail" for finding in findings):
         raise typer.Exit(1)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from shoal.cli.context import api_key, gateway_url
+from shoal.cli.numbers import decimal, whole
 from shoal.cli.texts import STDIN, gather, read_files
 from shoal.errors import ConfigError
 
@@ -52,7 +53,7 @@ def encode(
     ] = False,
     prompt: Annotated[str | None, typer.Option(help="Name of one of the model's prompts.")] = None,
     dimensions: Annotated[
-        int | None, typer.Option(help="Cut vectors to this many values.", min=1)
+        int | None, typer.Option(parser=whole(1), help="Cut vectors to this many values.")
     ] = None,
     dtype: Annotated[DType, typer.Option(help="Element type of the vectors.")] = DType.float32,
     normalize: Annotated[
@@ -65,14 +66,18 @@ def encode(
         bool, typer.Option("--bulk", help="Run in what interactive work leaves; raise --timeout.")
     ] = False,
     priority: Annotated[
-        int, typer.Option(help="Higher goes first among your own requests.", min=-10, max=10)
+        int,
+        typer.Option(parser=whole(-10, 10), help="Higher goes first among your own requests."),
     ] = 0,
     url: Annotated[
         str | None, typer.Option(help="The gateway; unset: the one running here. (SHOAL_URL)")
     ] = None,
     key: Annotated[str | None, typer.Option("--api-key", help="Its key. (SHOAL_API_KEY)")] = None,
     timeout: Annotated[
-        float, typer.Option(help="Most seconds for one request, its retries included.")
+        float,
+        typer.Option(
+            parser=decimal(0.001), help="Most seconds for one request, its retries included."
+        ),
     ] = 60.0,
 ) -> None:
     """Turn texts into vectors with a model that a gateway serves.

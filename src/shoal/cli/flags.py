@@ -6,7 +6,7 @@ A command says which settings structs it takes; its `--help` is built from their
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -18,20 +18,32 @@ from shoal.settings import ENV_PREFIX, CommonSettings
 
 Config = Annotated[
     Path | None,
-    typer.Option("--config", help="TOML file with settings; flags and SHOAL_* win over it."),
+    typer.Option(
+        "--config",
+        help=f"TOML file with settings. Variables win over it ({ENV_PREFIX}BROKER_URL for "
+        "--broker-url, …), flags over both.",
+    ),
 ]
 
 
-def takes(*structs: type[msgspec.Struct]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command a flag for every setting of `structs`.
+def takes(
+    *structs: type[msgspec.Struct], only: Collection[str] | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command a flag for every setting of `structs`, or for `only` those that it uses.
 
     The command receives them as its first argument, a `Given`; its other parameters stay
-    ordinary typer ones and take the place of settings of the same name.
+    ordinary typer ones and take the place of settings of the same name. Variables and files may
+    name any setting, flag or none.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
-        settings = _parameters(structs, without={parameter.name for parameter in own})
+        taken = {parameter.name for parameter in own}
+        settings = {
+            name: parameter
+            for name, parameter in _parameters(structs).items()
+            if name not in taken and (only is None or name in only)
+        }
 
         def run(**values: Any) -> None:
             flags = {name: values.pop(name) for name in settings}
@@ -59,15 +71,12 @@ def _keyword_only(parameters: list[inspect.Parameter]) -> list[inspect.Parameter
     return [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
 
 
-def _parameters(
-    structs: tuple[type[msgspec.Struct], ...], without: set[str]
-) -> dict[str, inspect.Parameter]:
+def _parameters(structs: tuple[type[msgspec.Struct], ...]) -> dict[str, inspect.Parameter]:
     made: dict[str, inspect.Parameter] = {}
     for struct in structs:
         hints = get_type_hints(struct, include_extras=True)
         for field in msgspec.structs.fields(struct):
-            if field.name not in without:
-                made.setdefault(field.name, _parameter(struct, field, hints[field.name]))
+            made.setdefault(field.name, _parameter(struct, field, hints[field.name]))
     return made
 
 
@@ -77,7 +86,7 @@ def _parameter(
     base, *metas = get_args(hint)
     option = typer.Option(
         _names(field.name, base),
-        help=f"{metas[0].description} {_origin(field)}",
+        help=f"{metas[0].description}{_default(field)}",
         metavar=_metavar(base),
         rich_help_panel=_panel(struct, field.name),
     )
@@ -102,10 +111,10 @@ def _metavar(base: Any) -> str | None:
     return {int: "N", float: "X", bool: None}.get(base, "TEXT")
 
 
-def _origin(field: msgspec.structs.FieldInfo) -> str:
-    default = default_text(field)
-    # In parentheses: help pages take square brackets for markup.
-    return f"({ENV_PREFIX}{field.name.upper()}{', default ' + default if default else ''})"
+def _default(field: msgspec.structs.FieldInfo) -> str:
+    # A switch is off unless it says otherwise; help pages take square brackets for markup.
+    told = "" if field.default is False else default_text(field)
+    return f" (default {told})" if told else ""
 
 
 def default_text(field: msgspec.structs.FieldInfo) -> str:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, get_type_hints
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
 from shoal.cli.context import Given
 from shoal.cli.flags import takes
+from shoal.cli.output import AsJson, print_json
 from shoal.settings import CommonSettings
 
 if TYPE_CHECKING:
@@ -22,16 +23,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="List, show and fetch models.")
 
-_HINTS = get_type_hints(CommonSettings, include_extras=True)
-#: The settings that matter here, so that `--help` shows no others.
-CatalogFlags = msgspec.defstruct(
-    "CatalogFlags",
-    [
-        (field.name, _HINTS[field.name], msgspec.field(default=None))
-        for field in msgspec.structs.fields(CommonSettings)
-        if field.name in ("catalog", "cache_dir", "offline")
-    ],
-)
+#: The settings that matter here.
+CATALOG = ("catalog", "cache_dir", "offline")
 
 Spec = Annotated[
     str, typer.Argument(metavar="MODEL", help="Name or alias, a model's folder, or org/name.")
@@ -56,10 +49,10 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 @app.command("list")
-@takes(CatalogFlags)
+@takes(CommonSettings, only=CATALOG)
 def list_models(
     given: Given,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show every model of the catalog, and whether its files are on this machine."""
     from shoal.catalog.resolve import Catalog
@@ -68,13 +61,13 @@ def list_models(
     cards = Catalog.load(settings.catalog).cards()
     entries = [_entry(card, settings.cache_dir) for card in cards]
     if as_json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(entries)).decode())
+        print_json(entries)
     else:
         _show_table(entries)
 
 
 @app.command()
-@takes(CatalogFlags)
+@takes(CommonSettings, only=CATALOG)
 def show(given: Given, spec: Spec) -> None:
     """Print a model's card as YAML.
 
@@ -94,7 +87,7 @@ def show(given: Given, spec: Spec) -> None:
 
 
 @app.command()
-@takes(CatalogFlags)
+@takes(CommonSettings, only=CATALOG)
 def pull(given: Given, specs: Specs) -> None:
     """Fetch models' files into the cache and print the folder of each.
 

@@ -1,6 +1,6 @@
 """`shoal plan TRACE`: how many devices of which kind this traffic needs.
 
-Decides only how the advice is shown; `shoal.sim.plan` finds it.
+Decides only how the advice is shown; `shoal.sim.sizing` finds it.
 """
 
 from __future__ import annotations
@@ -8,11 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
+from shoal.cli.numbers import decimal, whole
+from shoal.cli.output import AsJson, print_json
+
 if TYPE_CHECKING:
-    from shoal.sim.plan import Advice
+    from shoal.sim.sizing import Advice
     from shoal.sim.trace import Trace
 
 HEAD = ("device", "how many", "bound by", "p50 ms", "p99 ms", "utilisation", "headroom", "price")
@@ -26,15 +28,16 @@ def plan(
         Path, typer.Argument(help="CSV or JSON lines: time, model, items, tokens; or a log.")
     ],
     goal_ms: Annotated[
-        float, typer.Option(min=1, max=MOST_GOAL_MS, help="99 % of requests are faster.")
+        float,
+        typer.Option(parser=decimal(1, MOST_GOAL_MS), help="99 % of requests are faster."),
     ] = 200.0,
     fleet: Annotated[
         Path | None, typer.Option(help="TOML file of kinds of devices, and of models.")
     ] = None,
     tokens: Annotated[
-        int, typer.Option(min=1, help="Tokens an item, where the trace does not say.")
+        int, typer.Option(parser=whole(1), help="Tokens an item, where the trace does not say.")
     ] = 128,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say how many devices of which kind a trace of real traffic needs.
 
@@ -45,7 +48,7 @@ def plan(
     shoal plan gateway.log --fleet devices.toml
     """
     from shoal.sim.fleet import DEFAULT, read_fleet
-    from shoal.sim.plan import Question
+    from shoal.sim.sizing import Question
     from shoal.sim.trace import read_trace
 
     calls = read_trace(trace, tokens)
@@ -53,7 +56,7 @@ def plan(
     advice = [Question(calls, known, kind, goal_ms / 1e3).answer() for kind in known.kinds]
     advice.sort(key=lambda a: (not a.devices, a.price, a.devices))
     if as_json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(advice)).decode())
+        print_json(advice)
     else:
         _show(calls, advice, goal_ms)
 

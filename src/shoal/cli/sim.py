@@ -10,10 +10,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-import msgspec
 import typer
 
+from shoal.cli.numbers import whole
+from shoal.cli.output import AsJson, print_json
 from shoal.errors import ConfigError, nearest
+from shoal.values import whole_number
 
 if TYPE_CHECKING:
     from shoal.sim.report import Row
@@ -36,13 +38,14 @@ def sim(
         str, typer.Option(help="Ways to choose a worker, with commas; default: all.")
     ] = "",
     models: Annotated[
-        int | None, typer.Option(min=1, help="Another number of models than the workload's own.")
+        int | None,
+        typer.Option(parser=whole(1), help="Another number of models than the workload's own."),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each cell.")] = 3,
+    seeds: Annotated[int, typer.Option(parser=whole(1), help="Runs of each cell.")] = 3,
     processes: Annotated[
-        int, typer.Option(min=0, help="Processes that compute; 0: one a core.")
+        int, typer.Option(parser=whole(0), help="Processes that compute; 0: one a core.")
     ] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: AsJson = False,
     plot: Annotated[
         Path | None, typer.Option(help="Write a picture of the knees here (.svg, .png, .pdf).")
     ] = None,
@@ -100,7 +103,7 @@ def _show(rows: list[Row], results: list[Result], evicted: list[Evicted], *, as_
 
     if as_json:
         shown = {"rows": rows, "results": results, "evictions": evicted}
-        typer.echo(msgspec.json.format(msgspec.json.encode(shown)).decode())
+        print_json(shown)
         return
     if rows:
         typer.echo(markdown(report.HEAD, [report.cells_of(row) for row in rows]))
@@ -148,10 +151,7 @@ def _chosen(what: str, given: list[str], known: Iterable[Known]) -> list[Known]:
 
 
 def _number(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if number < 1:
+    found = whole_number(text.strip())
+    if found is None or found < 1:
         raise ConfigError(f"--workers: '{text}' is no number of workers")
-    return number
+    return found

@@ -97,7 +97,7 @@ class _ConsumerList(msgspec.Struct, frozen=True):
     error: ApiError | None = None
 
 
-async def take(connection: Connection, broker_url: str) -> Snapshot:
+async def take(connection: Connection) -> Snapshot:
     """Listen for a period, ask JetStream. Raises `Unavailable`, `BrokerError`."""
     workers: dict[str, WorkerPulse] = {}
     gateways: dict[str, GatewayPulse] = {}
@@ -119,7 +119,7 @@ async def take(connection: Connection, broker_url: str) -> Snapshot:
     for subscription in listening:
         connection.unsubscribe(subscription)
     return Snapshot(
-        broker_url,
+        connection.url,
         [_gateway(gateways[name]) for name in sorted(gateways)],
         [_worker(workers[name]) for name in sorted(workers)],
         sorted(queues, key=lambda depth: (depth.pool, depth.model, depth.klass)),

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import msgspec
-import typer
-
-from shoal.cli.context import Given, with_broker
+from shoal.cli.asking import BROKER, ask
+from shoal.cli.context import Given
 from shoal.cli.flags import takes
+from shoal.cli.output import AsJson, print_json
 from shoal.settings import CommonSettings
 
 if TYPE_CHECKING:
@@ -17,14 +15,11 @@ if TYPE_CHECKING:
 
     from shoal.cli.snapshot import Snapshot, Worker
 
-#: A broker in reach answers in milliseconds.
-CONNECT_S = 2.0
 
-
-@takes(CommonSettings)
+@takes(CommonSettings, only=BROKER)
 def status(
     given: Given,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show workers, lanes, resident models, queue depth and gateways.
 
@@ -32,23 +27,13 @@ def status(
 
     shoal status --broker-url nats://10.0.0.5:4222
     """
-    snapshot = asyncio.run(_take(given.load(CommonSettings)))
-    if as_json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(snapshot)).decode())
-    else:
-        _show(snapshot)
-
-
-async def _take(settings: CommonSettings) -> Snapshot:
-    from shoal.broker.connection import Connection
     from shoal.cli.snapshot import take
 
-    settings = with_broker(settings)
-    connection = await Connection.open(settings, "shoal-status", wait_s=CONNECT_S)
-    try:
-        return await take(connection, settings.broker_url or "")
-    finally:
-        await connection.close()
+    snapshot = ask(given, "shoal-status", take)
+    if as_json:
+        print_json(snapshot)
+    else:
+        _show(snapshot)
 
 
 def _show(snapshot: Snapshot) -> None:

@@ -13,6 +13,7 @@ import msgspec
 
 from shoal import errors
 from shoal.errors import ShoalError
+from shoal.values import number
 
 MSGPACK = "application/msgpack"
 
@@ -107,8 +108,5 @@ def _of_body(body: ErrorBody, status: int, retry_after_s: float | None = None) -
 
 def _seconds(retry_after: str | None) -> float | None:
     # RFC 9110 also allows a date; without a wall clock it says nothing, and backoff applies.
-    try:
-        seconds = float(retry_after) if retry_after is not None else -1.0
-    except ValueError:
-        return None
-    return seconds if 0 <= seconds < float("inf") else None
+    seconds = None if retry_after is None else number(retry_after)
+    return seconds if seconds is not None and seconds >= 0 else None

@@ -105,8 +105,8 @@ class Policy(msgspec.Struct, frozen=True):
     rng: random.Random = msgspec.field(default_factory=random.Random)
 
     def __post_init__(self) -> None:
-        if self.timeout_s <= 0:
-            raise ConfigError(f"timeout_s is {self.timeout_s:g}; it must be above 0")
+        if not 0 < self.timeout_s < float("inf"):
+            raise ConfigError(f"timeout_s is {self.timeout_s:g}; it must be a number above 0")
 
 
 class Exchange(Generic[T]):
@@ -159,7 +159,8 @@ class Exchange(Generic[T]):
         request = self._question.request()
         headers = {
             **request.headers,
-            "x-request-timeout": f"{timeout_s:.3f}",
+            # Never rounded to nothing, which a gateway takes for a mistake.
+            "x-request-timeout": f"{max(timeout_s, 0.001):.3f}",
             "x-request-id": f"{self._id}-{self._resends}",
         }
         return Send(msgspec.structs.replace(request, headers=headers), wait_s, timeout_s)

@@ -6,6 +6,7 @@ Decides which values are malformed. It must not know bodies or routes.
 from __future__ import annotations
 
 from shoal.errors import InvalidRequest
+from shoal.values import number
 
 Header = tuple[bytes, bytes]
 
@@ -50,11 +51,8 @@ def asked_timeout_s(header: str, default_s: float, most_s: float) -> float:
     """What an `X-Request-Timeout` asks for, at most `most_s`. Raises `InvalidRequest`."""
     if not header:
         return default_s
-    try:
-        asked_s = float(header)
-    except ValueError:
-        asked_s = 0.0
-    if not 0 < asked_s < float("inf"):
+    asked_s = number(header)
+    if asked_s is None or asked_s <= 0:
         raise InvalidRequest(
             f"X-Request-Timeout must be seconds, a number above 0; got '{header[:40]}'",
             param="X-Request-Timeout",

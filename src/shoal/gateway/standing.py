@@ -6,7 +6,6 @@ turns are taken: that is `core.fairness`.
 
 from __future__ import annotations
 
-import re
 from hashlib import blake2b
 from typing import get_args
 
@@ -14,15 +13,13 @@ import msgspec
 
 from shoal.errors import InvalidRequest, nearest
 from shoal.gateway.http import Request
-from shoal.values import TrafficClass
+from shoal.values import TrafficClass, whole_number
 
 PRIORITY_MOST = 10
 CLASSES: tuple[TrafficClass, ...] = get_args(TrafficClass)
 #: A user is a name of the caller's own, of any length and perhaps a person's: only this much of a
 #: digest of it travels. Of 1,000 users two are taken for one with a chance of 1 in 8,600.
 TAG_BYTES = 4
-
-_WHOLE = re.compile(r"[+-]?[0-9]{1,3}")
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -63,9 +60,8 @@ def _priority(request: Request) -> int:
     if b"x-priority" not in request.headers:
         return 0
     asked = request.text_header(b"x-priority")
-    # Not all that `int` takes, such as 1_0.
-    priority = int(asked) if _WHOLE.fullmatch(asked) else PRIORITY_MOST + 1
-    if abs(priority) > PRIORITY_MOST:
+    priority = whole_number(asked)
+    if priority is None or abs(priority) > PRIORITY_MOST:
         raise InvalidRequest(
             f"X-Priority must be a whole number from -{PRIORITY_MOST} to {PRIORITY_MOST}; "
             f"got '{asked[:40]}'",

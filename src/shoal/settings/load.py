@@ -79,10 +79,27 @@ def _converted(key: str, value: Any, hint: Any, where: str) -> Any:
     try:
         converted = msgspec.convert(value, hint, strict=False)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{where}: setting '{key}': {error}{_choices(hint)}") from None
+        told = _told(value, hint) or f"{error}{_choices(hint)}"
+        raise ConfigError(f"{where}: setting '{key}': {told}") from None
     if isinstance(converted, float) and not math.isfinite(converted):
         raise ConfigError(f"{where}: setting '{key}' is {converted}: it must be a finite number")
     return converted
+
+
+#: What text must be to mean one of these.
+_PLAIN = {int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def _told(value: Any, hint: Any) -> str:
+    """Why text is none of what is wanted; empty for all else, such as a number out of bounds."""
+    base = hint.__origin__
+    if base not in _PLAIN or not isinstance(value, str):
+        return ""
+    try:
+        msgspec.convert(value, base, strict=False)
+    except msgspec.ValidationError:
+        return f"'{value}' is not {_PLAIN[base]}"
+    return ""
 
 
 def _choices(hint: Any) -> str:

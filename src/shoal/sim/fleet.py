@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from pathlib import Path
 
@@ -77,6 +78,10 @@ def read_fleet(path: Path) -> Fleet:
         raise ConfigError(
             f"{path}: {error}; a kind has name, base_ms, token_us, memory_gb and may have price"
         ) from None
+    for one in (*fleet.kinds, *fleet.models.values()):
+        for name, value in msgspec.structs.asdict(one).items():
+            if isinstance(value, float) and not 0 <= value < math.inf:
+                raise ConfigError(f"{path}: {name} is {value}; it must be a number from 0")
     for kind in fleet.kinds:
         if min(kind.base_ms, kind.token_us, kind.memory_gb) <= 0:
             raise ConfigError(

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from shoal.cli.main import app
 from shoal.errors import ConfigError
 from shoal.sim.fleet import Fleet, Kind, Size, read_fleet
-from shoal.sim.plan import Question
+from shoal.sim.sizing import Question
 from shoal.sim.trace import Trace, read_trace
 
 KIND = Kind("small", base_ms=4.0, token_us=20.0, memory_gb=8.0, price=0.5)
@@ -93,6 +93,8 @@ def test_the_command_shows_a_table(tmp_path: Path) -> None:
         ("kinds = 3", "kinds"),
         ('[[kinds]]\nname = "a"\n', "base_ms"),
         ('[[kinds]]\nname = "a"\nbase_ms = 0\ntoken_us = 2\nmemory_gb = 1\n', "'a'"),
+        ('[[kinds]]\nname = "a"\nbase_ms = nan\ntoken_us = 2\nmemory_gb = 1\n', "base_ms is nan"),
+        ("kinds = []\n[models.a]\nload_s = inf\n", "load_s is inf"),
         ("[[kinds", "fleet.toml"),
     ],
 )
