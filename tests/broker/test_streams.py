@@ -13,7 +13,7 @@ import pytest
 from shoal.broker import streams as module
 from shoal.broker.connection import Connection
 from shoal.broker.server import find_binary
-from shoal.broker.streams import ensure_consumer, ensure_streams
+from shoal.broker.streams import ensure_consumer, ensure_streams, recall
 from shoal.errors import BrokerError, Unavailable
 from shoal.settings import CommonSettings
 from shoal.wire import subjects
@@ -93,6 +93,20 @@ async def test_names_with_odd_characters_get_a_consumer(connection: Connection) 
         await ensure_consumer(connection, "work", "pool 1", model, 10.0)
         subject = subjects.work_subject("work", "pool 1", model)
         await connection.publish_unit(subject, b"x", 60, model.encode().hex())
+
+
+async def test_a_unit_that_is_recalled_leaves_the_queue_alone(connection: Connection) -> None:
+    first = await connection.publish_unit(SUBJECT, b"gone", 60, "id-1")
+    await connection.publish_unit(SUBJECT, b"stays", 60, "id-2")
+    recall(connection, "work", first)
+    recall(connection, "work", first)
+    recall(connection, "work", first + 100)
+    await connection.flush()
+    info = await connection.api("STREAM.INFO.shoal-work", {}, dict)
+    assert (info["state"]["messages"], info["state"]["first_seq"]) == (1, first + 1)
+    consumer = subjects.consumer(POOL, MODEL)
+    info = await connection.api(f"CONSUMER.INFO.shoal-work.{consumer}", {}, dict)
+    assert info["num_pending"] == 1
 
 
 async def test_overlapping_filters_are_refused_with_the_reason(connection: Connection) -> None:

@@ -11,9 +11,11 @@ import httpx
 import msgspec
 import pytest
 
+from shoal.bench.processes import paused
 from shoal.broker.connection import Connection
 from shoal.broker.server import BrokerServer
 from shoal.settings import CommonSettings
+from shoal.values import TrafficClass
 from shoal.wire import subjects
 from shoal.wire.codec import encode
 from shoal.wire.queue import ModelPulse, Reply, ReplyPart, Unit
@@ -96,6 +98,73 @@ async def test_a_caller_that_leaves_cancels_its_units(
     await until(lambda: worker.cancelled == [worker.units[0].request])
     assert len(held.units) == 2
     assert gateway.app.gateway.inflight.units == 0
+
+
+async def _queued(connection: Connection, klass: TrafficClass = "work") -> int:
+    subject = f"STREAM.INFO.{subjects.stream(klass)}"
+    info: dict[str, Any] = await connection.api(subject, {}, dict[str, Any])
+    return int(info["state"]["messages"]) if "state" in info else -1  # there is no stream yet
+
+
+async def _until_queued(connection: Connection, count: int, klass: TrafficClass = "work") -> None:
+    async with asyncio.timeout(10):
+        while await _queued(connection, klass) != count:
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("klass", subjects.CLASSES)
+async def test_what_nobody_waits_for_leaves_the_queue_though_no_worker_comes(
+    tmp_path: Path, klass: TrafficClass
+) -> None:
+    server = BrokerServer(CommonSettings(store_dir=str(tmp_path)))
+    await server.start()
+    connection = await Connection.open(CommonSettings(broker_url=server.url), "test")
+    async with serving(server) as served:
+        headers = {"x-class": klass}
+        leaving = asyncio.create_task(served.encode(["a"] * 3, headers=headers))
+        staying = asyncio.create_task(served.encode(["b"], headers=headers))
+        await _until_queued(connection, 2, klass)
+        leaving.cancel()
+        await _until_queued(connection, 1, klass)
+        inflight = served.app.gateway.inflight
+        assert inflight.requests == 1
+        # The broker takes the unit only after its caller has left.
+        with paused([server.pid or 0]):
+            late = asyncio.create_task(served.encode(["c"], headers=headers))
+            await until(lambda: inflight.requests == 2)
+            late.cancel()
+            await until(lambda: inflight.requests == 1)
+        await _until_queued(connection, 1, klass)
+        staying.cancel()
+        await _until_queued(connection, 0, klass)
+        assert not inflight.outstanding()
+    await connection.close()
+    await server.stop()
+
+
+async def test_places_on_a_queue_that_was_lost_are_forgotten(tmp_path: Path) -> None:
+    """A broker without its disk counts anew: nobody takes another's unit off the queue."""
+    server = BrokerServer(CommonSettings(store_dir=str(tmp_path)))
+    await server.start()
+    async with serving(server) as served:
+        leaving = asyncio.create_task(served.encode(["a"]))
+        connection = await Connection.open(CommonSettings(broker_url=server.url), "test")
+        await _until_queued(connection, 1)
+        await server.stop()
+        shutil.rmtree(tmp_path / "jetstream")
+        await server.start()
+        await until(lambda: not served.app.gateway.missing()[1:], 10)
+        await until(lambda: connection.connected, 10)
+        other = asyncio.create_task(served.encode(["b"]))
+        await _until_queued(connection, 1)
+        leaving.cancel()
+        await until(lambda: served.app.gateway.inflight.requests == 1)
+        await connection.flush()
+        assert await _queued(connection) == 1
+        other.cancel()
+        await _until_queued(connection, 0)
+        await connection.close()
+    await server.stop()
 
 
 async def test_a_window_of_units_is_on_the_queue(gateway: Served, worker: ScriptedWorker) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from shoal.broker.answers import ApiError
+from shoal.broker.base import Bus
 from shoal.broker.connection import Connection
 from shoal.errors import BrokerError, Unavailable
 from shoal.values import TrafficClass
@@ -177,6 +178,16 @@ async def _make_consumer(connection: Connection, stream: str, config: dict[str, 
         {"stream_name": stream, "config": config},
         _Answer,
     )
+
+
+def recall(bus: Bus, klass: TrafficClass, sequence: int) -> None:
+    """Take a unit off its stream, wherever it is. Raises `Unavailable` while disconnected.
+
+    Nothing happens if it is not there any more, and no answer is awaited.
+    """
+    request = {"seq": sequence, "no_erase": True}
+    subject = f"$JS.API.STREAM.MSG.DELETE.{subjects.stream(klass)}"
+    bus.publish(subject, msgspec.json.encode(request))
 
 
 def _check(answer: _Answer, what: str) -> None:

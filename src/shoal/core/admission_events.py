@@ -182,7 +182,7 @@ class Fail(msgspec.Struct, frozen=True):
 
 
 class Cancel(msgspec.Struct, frozen=True):
-    """Tell the workers that nobody waits for the units on the queue."""
+    """Nobody waits for the request's units any more: take them off the queue, tell the workers."""
 
     request: str
 

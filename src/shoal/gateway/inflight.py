@@ -144,11 +144,11 @@ class Inflight:
         )
 
     def _close(self, call: Call) -> None:
+        if call.done.cancel() or call.done.cancelled():
+            self._handle(ev.ClientGone(call.job.key))
         del self._calls[call.job.key]
         if not self._calls:
             self._idle.set()
-        if not call.done.done() or call.done.cancelled():
-            self._handle(ev.ClientGone(call.job.key))
         self.uploads.end(call)
         if call.timer is not None:
             call.timer.cancel()
@@ -191,6 +191,11 @@ class Inflight:
             self._metrics.error(ProtocolError.code)
             return
         self._perform(self._decide(ev.Replied(message.unit, message.ack, reply)), message)
+
+    def reconnected(self) -> None:
+        """Sequences say nothing any more: the broker may have lost its disk, and counts anew."""
+        for call in self._calls.values():
+            call.sequences.clear()
 
     def rates_changed(self) -> None:
         """The fleet heard a pulse, or forgot a worker."""
@@ -238,7 +243,7 @@ class Inflight:
                         self._metrics.duplicate_reply()
                         _log.event("duplicate_reply", unit=instruction.unit)
                 case ev.Cancel():
-                    self._outbox.cancel(instruction.request)
+                    self._cancel(instruction.request)
                 case ev.Announce():
                     self.announce()
                 case _ as never:
@@ -248,6 +253,11 @@ class Inflight:
         call = self._call_of(unit)
         if call is not None:
             self._outbox.publish(call, unit)
+
+    def _cancel(self, request: str) -> None:
+        call = self._calls.get(request)
+        if call is not None:
+            self._outbox.cancel(call)
 
     def _call_of(self, unit: str) -> Call | None:
         return self._calls.get(unit[: unit.rindex(".")])

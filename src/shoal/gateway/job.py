@@ -44,6 +44,7 @@ class Call:
     Attributes:
         payloads: position -> where an item lies that is too large for the queue.
         uploads: of these, waiting for their turn; on their way there (`begun`); or done.
+        sequences: unit -> its place on its stream, once the broker told.
     """
 
     __slots__ = (
@@ -53,6 +54,7 @@ class Call:
         "done",
         "job",
         "payloads",
+        "sequences",
         "spans",
         "timer",
         "uploads",
@@ -70,3 +72,4 @@ class Call:
         self.payloads: dict[int, Payload] = {}
         self.uploads: dict[int, asyncio.Task[None]] = {}
         self.begun: set[int] = set()
+        self.sequences: dict[str, int] = {}

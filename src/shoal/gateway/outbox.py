@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol, cast
 
+from shoal.broker import streams
 from shoal.broker.base import Acks, Bus, Queue
 from shoal.core import admission_events as ev
 from shoal.errors import BrokerError, ShoalError, Unavailable
@@ -66,7 +67,7 @@ class Outbox:
         except ShoalError as error:
             acked = asyncio.get_running_loop().create_future()
             acked.set_exception(error)
-        acked.add_done_callback(partial(self._published, unit))
+        acked.add_done_callback(partial(self._published, call, unit))
 
     def _unit(self, call: Call, unit: str, budget_s: float) -> Unit:
         job, span = call.job, call.spans[unit]
@@ -99,13 +100,16 @@ class Outbox:
             self._subjects[klass, model] = subject
         return subject
 
-    def _published(self, unit: str, acked: asyncio.Future[int]) -> None:
+    def _published(self, call: Call, unit: str, acked: asyncio.Future[int]) -> None:
         if acked.cancelled():
             self._emit(ev.PublishFailed(unit))
             return
         error = acked.exception()
         if error is None:
             self._fault = None
+            call.sequences[unit] = acked.result()
+            if call.done.done():  # it was called off meanwhile, or its answer was faster
+                self._recall(call)
             return
         self._fault = (asyncio.get_running_loop().time(), str(error))
         if isinstance(error, ShoalError) and not isinstance(error, BrokerError | Unavailable):
@@ -118,7 +122,18 @@ class Outbox:
         with contextlib.suppress(Unavailable):
             self._broker.ack(ack, inbox)
 
-    def cancel(self, request: str) -> None:
-        """Tell all workers. Lost while disconnected: the units' deadlines still hold."""
+    def cancel(self, call: Call) -> None:
+        """Take its units off the queue, and tell all workers, which may have some.
+
+        Lost while disconnected: the units' deadlines still hold.
+        """
         with contextlib.suppress(Unavailable):
-            self._broker.publish(subjects.CANCELS, encode(Cancel([request])))
+            self._broker.publish(subjects.CANCELS, encode(Cancel([call.job.key])))
+        self._recall(call)
+
+    def _recall(self, call: Call) -> None:
+        """Units that wait for a worker would cost the first one that comes, or fill the stream."""
+        klass = call.job.standing.klass
+        with contextlib.suppress(Unavailable):
+            for unit in call.sequences.keys() - call.answers.keys():
+                streams.recall(self._broker, klass, call.sequences.pop(unit))

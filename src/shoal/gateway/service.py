@@ -126,6 +126,7 @@ class Gateway:
         while True:
             await back.wait()
             back.clear()
+            self.inflight.reconnected()
             try:
                 await ensure_streams(self._connection)
             except (BrokerError, Unavailable) as error:
