@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from shoal.broker import server as module
+from shoal.broker import store
 from shoal.broker.connection import Connection
 from shoal.broker.fulldisk import FullDisk
 from shoal.broker.server import BrokerServer
@@ -46,7 +47,7 @@ async def stored(connection: Connection, number: int) -> bool:
 async def test_a_broker_whose_disk_was_full_works_again_once_there_is_room(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_MIN_FREE_BYTES", 16 * MB)
+    monkeypatch.setattr(store, "_MIN_FREE_BYTES", 16 * MB)
     monkeypatch.setattr(module, "_LOOK_S", 0.1)
     server = BrokerServer(CommonSettings(store_dir=str(small_disk / "store")))
     await server.start()

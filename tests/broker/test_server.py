@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from shoal.broker import server as module
+from shoal.broker import store
 from shoal.broker.connection import Connection
 from shoal.broker.pulls import Puller
 from shoal.broker.server import BrokerServer, find_binary
@@ -35,7 +36,7 @@ async def test_it_answers_once_started_and_is_gone_once_stopped(tmp_path: Path) 
     pid = server.pid
     assert pid is not None
     connection = await Connection.open(CommonSettings(broker_url=server.url), "test")
-    assert connection.max_payload == module.MAX_PAYLOAD_BYTES
+    assert connection.max_payload == store.MAX_PAYLOAD_BYTES
     await ensure_streams(connection)
     await connection.close()
     await server.stop()
@@ -51,7 +52,7 @@ async def test_ctrl_c_does_not_reach_it(broker: BrokerServer) -> None:
 
 async def test_it_listens_on_the_port_given(tmp_path: Path) -> None:
     with socket.socket() as probe:
-        probe.bind((module.HOST, 0))
+        probe.bind((store.HOST, 0))
         port = probe.getsockname()[1]
     server = BrokerServer(CommonSettings(store_dir=str(tmp_path), broker_port=port))
     await server.start()
@@ -61,7 +62,7 @@ async def test_it_listens_on_the_port_given(tmp_path: Path) -> None:
 
 async def test_a_taken_port_is_named(tmp_path: Path) -> None:
     with socket.socket() as other:
-        other.bind((module.HOST, 0))
+        other.bind((store.HOST, 0))
         other.listen()
         port = other.getsockname()[1]
         server = BrokerServer(CommonSettings(store_dir=str(tmp_path), broker_port=port))
@@ -99,7 +100,7 @@ async def test_units_survive_a_crash_and_the_port_stays(
 async def test_a_store_serves_one_broker_only(
     broker: BrokerServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_LOCK_S", 0.05)
+    monkeypatch.setattr(store, "_LOCK_S", 0.05)
     second = BrokerServer(CommonSettings(store_dir=str(tmp_path / "store")))
     with pytest.raises(BrokerError, match=r"store_dir: .*/store is in use by another broker"):
         await second.start()
@@ -167,7 +168,7 @@ async def test_a_file_in_place_of_the_store_is_named(tmp_path: Path) -> None:
 
 
 async def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MIN_FREE_BYTES", 1 << 60)
+    monkeypatch.setattr(store, "_MIN_FREE_BYTES", 1 << 60)
     server = BrokerServer(CommonSettings(store_dir=str(tmp_path)))
     with pytest.raises(BrokerError, match="MB free"):
         await server.start()

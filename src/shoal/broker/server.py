@@ -1,15 +1,13 @@
-"""Runs a real `nats-server` for `shoal serve`: finds it, configures it, watches it, ends it.
+"""Runs a real `nats-server` for `shoal serve`: finds it, starts it, watches it, ends it.
 
-It decides where the broker listens and what it may keep; it knows nothing of streams or units. A
-crash is reported through `wait`; calling `start` again brings it back on the same port and store.
+It decides when the broker is up; it knows nothing of streams or units. A crash is reported through
+`wait`; calling `start` again brings it back on the same port and store.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
-import fcntl
 import json
 import logging
 import os
@@ -18,26 +16,15 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from shoal.broker.fulldisk import FullDisk
+from shoal.broker.orphans import dying_with_us
+from shoal.broker.store import HOST, Store
 from shoal.errors import BrokerError
 from shoal.settings import CommonSettings
 
 _log = logging.getLogger(__name__)
-
-HOST = "127.0.0.1"
-# The largest that nats-server takes without a warning; larger parts go to the payload store.
-MAX_PAYLOAD_BYTES = 8 * 1024 * 1024
-# What may wait for one client, before it counts as too slow and is cut off: a gateway that is busy
-# for a moment while its workers answer at gigabytes a second.
-_MAX_PENDING_BYTES = 256 * 1024 * 1024
-# What JetStream may promise to streams. Its default is a share of the free disk, which on a small
-# disk is less than the streams' limits add up to, though they are far from ever being reached.
-_MAX_STORE_BYTES = 16 * 1024 * 1024 * 1024
-_MIN_FREE_BYTES = 256 * 1024 * 1024
-_MAX_LOG_BYTES = 4 * 1024 * 1024
 
 # After an unclean end the store is read through: gigabytes, at the speed of the disk.
 _START_S = 60.0
@@ -45,9 +32,6 @@ _STOP_S = 10.0
 _POLL_S = 0.005
 # How often the disk is looked at; a full one is for people to mend, which takes longer.
 _LOOK_S = 2.0
-# How long a broker whose parent was killed may need to leave the store.
-_LOCK_S = 5.0
-_PR_SET_PDEATHSIG = 1
 
 
 def find_binary(setting: str | None) -> str:
@@ -77,7 +61,7 @@ class BrokerServer:
     def __init__(self, settings: CommonSettings) -> None:
         assert settings.store_dir is not None
         self._binary = find_binary(settings.broker_binary)
-        self._store = Path(settings.store_dir).expanduser().absolute()
+        self._store = Store(Path(settings.store_dir).expanduser().absolute())
         self._token = settings.broker_token
         self._port = settings.broker_port
         self._process: asyncio.subprocess.Process | None = None
@@ -98,14 +82,14 @@ class BrokerServer:
 
     @property
     def log_path(self) -> Path:
-        return self._store / "broker.log"
+        return self._store.log_path
 
     async def start(self) -> None:
         """Start it and wait until JetStream is up. Raises `BrokerError` saying what to do."""
-        self._make_store()
+        self._store.make()
         name = f"shoal-{secrets.token_hex(6)}"
         log_start = await self._spawn(name)
-        self._disk = FullDisk(self.log_path, log_start, _MIN_FREE_BYTES)
+        self._disk = self._store.disk(log_start)
         try:
             await asyncio.wait_for(self._ready(name, log_start), _START_S)
         except TimeoutError:
@@ -116,7 +100,7 @@ class BrokerServer:
         except BaseException:
             await self.stop()
             raise
-        fields = {"url": self.url, "store": str(self._store), "pid": self.pid}
+        fields = {"url": self.url, "store": str(self._store.folder), "pid": self.pid}
         _log.info("broker_started", extra={"fields": fields})
 
     async def wait(self) -> int:
@@ -138,10 +122,12 @@ class BrokerServer:
         was_full = disk.was_full
         due = await asyncio.to_thread(disk.restart_due)
         if due:
-            _log.warning("broker_has_room_again", extra={"fields": {"store": str(self._store)}})
+            _log.warning(
+                "broker_has_room_again", extra={"fields": {"store": str(self._store.folder)}}
+            )
             await self.stop()
         elif disk.was_full and not was_full:
-            _log.error("broker_disk_full", extra={"fields": {"store": str(self._store)}})
+            _log.error("broker_disk_full", extra={"fields": {"store": str(self._store.folder)}})
 
     async def stop(self) -> None:
         """End it, after it has written what it holds; safe to call when it is not running."""
@@ -159,53 +145,11 @@ class BrokerServer:
             await process.wait()
         _log.info("broker_stopped", extra={"fields": {"code": process.returncode}})
 
-    def _make_store(self) -> None:
-        try:
-            self._store.mkdir(parents=True, exist_ok=True, mode=0o700)
-            free = shutil.disk_usage(self._store).free
-        except OSError as error:
-            raise BrokerError(
-                f"store_dir: cannot use {self._store}: {error.strerror}; choose another folder"
-            ) from None
-        if free < _MIN_FREE_BYTES:
-            raise BrokerError(
-                f"store_dir: {self._store} has only {free >> 20} MB free; the broker needs "
-                f"{_MIN_FREE_BYTES >> 20} MB: free some, or choose another folder"
-            )
-
-    def _write_config(self, name: str) -> Path:
-        folder = self._store / "run"
-        folder.mkdir(exist_ok=True, mode=0o700)
-        # Quoted as JSON, which nats-server's configuration takes for strings.
-        lines = [
-            f"server_name: {json.dumps(name)}",
-            f"host: {json.dumps(HOST)}",
-            f"port: {self._port or -1}",
-            f"ports_file_dir: {json.dumps(str(folder))}",
-            f"max_payload: {MAX_PAYLOAD_BYTES}",
-            f"max_pending: {_MAX_PENDING_BYTES}",
-            f"jetstream {{ store_dir: {json.dumps(str(self._store))}, "
-            f"max_file_store: {_MAX_STORE_BYTES} }}",
-        ]
-        if self._token:
-            lines.append(f"authorization {{ token: {json.dumps(self._token)} }}")
-        config = folder / "nats.conf"
-        config.touch(mode=0o600)  # it may hold the token
-        config.write_text("\n".join(lines) + "\n")
-        return config
-
     async def _spawn(self, name: str) -> int:
-        """Start the process; returns where its part of the log begins.
-
-        The log is the lock of the store too: the child inherits it, so that it is held exactly as
-        long as a broker lives, even one whose parent was killed. Two on one store would ruin it.
-        """
-        with self.log_path.open("ab") as log_file:
-            await self._lock(log_file.fileno())
-            if log_file.tell() > _MAX_LOG_BYTES:
-                log_file.truncate(0)
+        """Start the process; returns where its part of the log begins."""
+        async with self._store.locked_log() as log_file:
             start = os.fstat(log_file.fileno()).st_size
-            config = self._write_config(name)
+            config = self._store.write_config(name, self._port, self._token)
             try:
                 self._process = await asyncio.create_subprocess_exec(
                     self._binary,
@@ -222,20 +166,6 @@ class BrokerServer:
                 raise BrokerError(f"cannot run {self._binary}: {error.strerror}") from None
         return start
 
-    async def _lock(self, fd: int) -> None:
-        deadline = asyncio.get_running_loop().time() + _LOCK_S
-        while True:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                if asyncio.get_running_loop().time() > deadline:
-                    raise BrokerError(
-                        f"store_dir: {self._store} is in use by another broker (another "
-                        "`shoal serve`?); stop it, or choose another store_dir"
-                    ) from None
-            await asyncio.sleep(_POLL_S)
-
     async def _ready(self, name: str, log_start: int) -> None:
         while not await self._answers(name):
             if self._process is None or self._process.returncode is not None:
@@ -244,25 +174,15 @@ class BrokerServer:
 
     async def _answers(self, name: str) -> bool:
         """Whether our server, and no other on that port, says that JetStream is on."""
-        port = self._reported_port()
+        port = self._store.port_of(self.pid)
         if port is None:
             return False
         self._port = port
         info = await _info(port)
         return info.get("server_name") == name and bool(info.get("jetstream"))
 
-    def _reported_port(self) -> int | None:
-        """The port in the file that nats-server writes once it listens; None until then."""
-        for ports_file in (self._store / "run").glob(f"*_{self.pid}.ports"):
-            with contextlib.suppress(ValueError, KeyError, IndexError):  # not whole yet
-                ports = json.loads(ports_file.read_text())
-                return int(ports["nats"][0].rpartition(":")[2])
-        return None
-
     def _exit_error(self, log_start: int) -> BrokerError:
-        with self.log_path.open("rb") as log_file:
-            log_file.seek(log_start)
-            text = log_file.read(_MAX_LOG_BYTES).decode(errors="replace")
+        text = self._store.said_since(log_start)
         if "address already in use" in text:
             return BrokerError(
                 f"port {self._port} is taken by another program: set broker_port to a free port or "
@@ -289,18 +209,3 @@ async def _info(port: int) -> dict[str, object]:
         writer.close()
         with contextlib.suppress(OSError):
             await writer.wait_closed()
-
-
-def dying_with_us(number: signal.Signals) -> Callable[[], None] | None:
-    """A child's `preexec_fn`: `number` ends the child when we are killed (Linux only)."""
-    if sys.platform != "linux":
-        return None
-    # All is looked up here: between fork and exec the child must not import or allocate much.
-    prctl, parent, getppid = ctypes.CDLL(None).prctl, os.getpid(), os.getppid
-
-    def prepare() -> None:
-        prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
-        if getppid() != parent:  # we died between fork and prctl
-            os._exit(1)
-
-    return prepare

@@ -10,12 +10,11 @@ import msgspec
 from shoal.broker.answers import ApiError
 from shoal.broker.connection import Connection
 from shoal.broker.server import BrokerServer, find_binary
+from shoal.cli.asking import ANSWER_S
 from shoal.cli.checks import Finding
 from shoal.errors import ShoalError
 from shoal.settings import CommonSettings
 
-#: A broker in reach answers in milliseconds.
-ANSWER_S = 2.0
 _VERSION_S = 10
 
 

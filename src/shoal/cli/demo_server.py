@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shoal.broker.server import dying_with_us
+from shoal.broker.orphans import dying_with_us
 from shoal.cli.context import Running, read_running
 from shoal.errors import ShoalError
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from shoal.broker.server import dying_with_us
+from shoal.broker.orphans import dying_with_us
 from shoal.errors import ShoalError
 
 #: A life shorter than this is a failed start; five of them in a row and the fault is no accident.

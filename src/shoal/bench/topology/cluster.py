@@ -23,7 +23,8 @@ import msgspec
 from shoal.bench.failure import BenchFailed
 from shoal.bench.processes import cpu_s, descendants
 from shoal.bench.rivals import free_port
-from shoal.broker.server import BrokerServer, dying_with_us
+from shoal.broker.orphans import dying_with_us
+from shoal.broker.server import BrokerServer
 from shoal.settings import CommonSettings
 
 #: Twenty processes that import, connect and load share two cores.
