@@ -5,8 +5,8 @@ import msgspec
 from shoal.core import events as ev
 from shoal.core.batcher import Budget
 from shoal.core.delivery import MAX_REPLY_AGE_S, RESEND_S, UNHEARD_LIMIT_S
+from shoal.core.groups import LANES, LEAST_WORKERS
 from shoal.core.models import ModelSpec
-from shoal.core.pulling import TOLD_MOST
 from shoal.core.returning import MAX_DELIVERED
 from shoal.core.urgency import PATIENCE_S
 from shoal.core.worker import WorkerConfig, WorkerCore
@@ -16,6 +16,8 @@ from shoal.values import Features
 BUDGET = Budget(seconds=0.1, tokens=8192, items=64)
 #: One token, one millisecond.
 COST = (0.0, 1e-3, 0.0, 0.0)
+
+EVERYBODY = ev.Group(1, 0)
 
 
 def spec(name: str) -> ModelSpec:
@@ -447,11 +449,11 @@ def test_others_are_told_of_a_batch_pull_and_of_what_it_left() -> None:
     out = core.handle(ev.Ticked(), 1.0465)
     assert out == [
         ev.Pull(3, "m", 1, standing=False),
-        ev.TellPulled("m", "work", pending=0, due=1.0465 + PATIENCE_S),
+        ev.TellPulled(EVERYBODY, "m", "work", pending=0, due=1.0465 + PATIENCE_S),
     ]
     core.handle(ev.Arrived(head("x"), 3, pending=3), 1.047)
     out = core.handle(ev.PullEnded(3), 1.047)
-    assert out[0] == ev.TellPulled("m", "work", pending=3, due=0.0 + PATIENCE_S)
+    assert out[0] == ev.TellPulled(EVERYBODY, "m", "work", pending=3, due=0.0 + PATIENCE_S)
 
 
 def test_nobody_is_told_where_nobody_could_use_it() -> None:
@@ -459,18 +461,32 @@ def test_nobody_is_told_where_nobody_could_use_it() -> None:
     running(alone, "u", [50])
     alone.handle(ev.PeerPulled("m", "work", pending=2, due=1.9), 1.02)
     assert kinds(alone.handle(ev.Ticked(), 1.0465)) == ["Pull"]
-    one_model = ready(models=[spec("m")])
+    one_model = with_two_models()
     peer(one_model, "m")
     running(one_model, "u", [50])
     one_model.handle(ev.PeerPulled("m", "work", pending=2, due=1.9), 1.02)
     assert kinds(one_model.handle(ev.Ticked(), 1.0465)) == ["Pull"]
-    many = with_two_models()
-    peer(many, "n")
-    for number in range(TOLD_MOST + 1):
-        many.handle(ev.PeerSeen(f"p{number}", {"m": ev.PeerModel("resident", 1)}), 0.0)
-    running(many, "u", [50])
-    many.handle(ev.PeerPulled("m", "work", pending=2, due=1.9), 1.02)
-    assert kinds(many.handle(ev.Ticked(), 1.0465)) == ["Pull"]
+
+
+def test_who_serves_one_model_tells_those_who_serve_more() -> None:
+    core = ready(models=[spec("m")])
+    peer(core, "m", "n")
+    running(core, "u", [50])
+    core.handle(ev.PeerPulled("m", "work", pending=2, due=1.9), 1.02)
+    assert kinds(core.handle(ev.Ticked(), 1.0465)) == ["Pull", "TellPulled"]
+
+
+def test_in_a_large_pool_one_half_is_told() -> None:
+    core = with_two_models()
+    copies = {name: ev.PeerModel("resident", 1) for name in ("m", "n")}
+    for number in range(2 * LEAST_WORKERS - 1):
+        core.handle(ev.PeerSeen(f"p{number}", copies, lanes=LANES // 4), 0.0)
+    running(core, "u", [50])
+    core.handle(ev.PeerPulled("m", "work", pending=2, due=1.9), 1.02)
+    pull, told = core.handle(ev.Ticked(), 1.0465)
+    assert isinstance(pull, ev.Pull)
+    assert isinstance(told, ev.TellPulled)
+    assert told.group.groups == 2
 
 
 def test_the_queue_that_others_neglect_goes_first() -> None:

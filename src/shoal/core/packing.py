@@ -18,6 +18,7 @@ from shoal.core.lanes import Lane
 from shoal.core.models import ModelState
 from shoal.core.moves import Moves
 from shoal.core.placement import Placement
+from shoal.core.pool import Pool
 from shoal.core.recycle import Recycle
 from shoal.core.residency import Residency
 from shoal.core.room import Room
@@ -98,7 +99,7 @@ class Packing:
         return []
 
     def _peer_seen(self, event: ev.PeerSeen, now: float) -> None:
-        self._room.pool.seen(event.worker, event.models, now)
+        self._room.pool.seen(event.worker, event.models, now, event.lanes)
         for name, told in event.models.items():
             model = self._models.get(name)
             if model is not None:
@@ -129,6 +130,11 @@ class Packing:
     def drain(self, now: float) -> list[Instruction]:
         """This worker leaves: give up what has not begun, and every claim."""
         return self._moves.stop(now) + self._claims.release_all()
+
+    @property
+    def pool(self) -> Pool:
+        """What the other workers have."""
+        return self._room.pool
 
     def elsewhere(self, model: str) -> int:
         """How many lanes of other workers have this model."""

@@ -15,24 +15,43 @@ FORGET_S = 3.0
 
 
 class Pool:
-    """Copies of each model on all other workers, those on their way included."""
+    """Copies of each model on all other workers, those on their way included.
+
+    Attributes:
+        lanes: of all other workers together.
+    """
 
     def __init__(self) -> None:
         self._peers: dict[str, Mapping[str, PeerModel]] = {}
         self._heard_at: dict[str, float] = {}
         self._copies: Counter[str] = Counter()
+        self._lanes: dict[str, int] = {}
+        self.lanes = 0
 
     def __bool__(self) -> bool:
         """Whether there is any other worker."""
         return bool(self._peers)
 
-    def seen(self, worker: str, models: Mapping[str, PeerModel], now: float) -> None:
+    @property
+    def workers(self) -> int:
+        return len(self._peers)
+
+    @property
+    def served(self) -> int:
+        """Models of which there is any copy."""
+        return len(self._copies)
+
+    def seen(
+        self, worker: str, models: Mapping[str, PeerModel], now: float, lanes: int = 1
+    ) -> None:
         self.lost(worker)
-        self._peers[worker], self._heard_at[worker] = models, now
+        self._peers[worker], self._heard_at[worker], self._lanes[worker] = models, now, lanes
+        self.lanes += lanes
         self._count(models, 1)
 
     def lost(self, worker: str) -> None:
         self._heard_at.pop(worker, None)
+        self.lanes -= self._lanes.pop(worker, 0)
         self._count(self._peers.pop(worker, {}), -1)
 
     def forget_silent(self, now: float) -> None:
@@ -44,8 +63,11 @@ class Pool:
         return self._copies[model]
 
     def _count(self, models: Mapping[str, PeerModel], sign: int) -> None:
+        copies = self._copies
         for name, model in models.items():
             if model.state == "resident":
-                self._copies[name] += sign * max(1, model.lanes)
+                copies[name] += sign * max(1, model.lanes)
             elif model.state == "loading":
-                self._copies[name] += sign
+                copies[name] += sign
+            if not copies[name]:
+                del copies[name]

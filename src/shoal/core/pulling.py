@@ -33,6 +33,7 @@ from collections.abc import Callable
 
 from shoal.core.delivery import Units
 from shoal.core.events import Arrived, Instruction, PullEnded, TellPulled, UnitHead
+from shoal.core.groups import Audience
 from shoal.core.lanes import Lane
 from shoal.core.lead import Lead
 from shoal.core.models import ModelState
@@ -52,9 +53,6 @@ REOPEN_SHARE = 0.03
 #: A model that brought nothing for this many batches will hardly bring anything in the next one:
 #: then giving back what comes, at some 200 µs and a millisecond of delay, costs less.
 HOT_BATCHES = 4.0
-#: Beyond so many lanes with the model elsewhere nobody is told: each worker would hear more than some
-#: 4,000 messages a second, and with as many workers each queue is visited often anyway.
-TOLD_MOST = 16
 #: A gateway tells every half second that bulk waits; one lost message is no news.
 WANTED_S = 1.5
 
@@ -72,12 +70,14 @@ class Pulls:
         units: Units,
         elsewhere: Elsewhere,
         margin_s: float,
+        audience: Audience,
     ) -> None:
         self.sources = Sources(s for model in models.values() for s in (model.work, model.bulk))
         self._lanes = list(lanes.values())
         self._models = models
         self._units = units
         self._elsewhere = elsewhere
+        self._audience = audience
         self.lead = Lead(margin_s)
         self._refused_until = 0.0
         self._stale = True
@@ -96,11 +96,11 @@ class Pulls:
         return self._tell(source, source.pending, source.due) if source.pending else []
 
     def _tell(self, source: Source, pending: int, due: float) -> list[Instruction]:
-        """What this worker leaves in a queue, for those who serve it too."""
-        others = self._elsewhere(source.model)
-        if not 0 < others <= TOLD_MOST or self.sources.served < 2:
+        """What this worker leaves in a queue, for those who may serve it too."""
+        group = self._audience.of(source.model)
+        if group is None:
             return []
-        return [TellPulled(source.model, source.klass, pending, due)]
+        return [TellPulled(group, source.model, source.klass, pending, due)]
 
     def arrived(self, event: Arrived, now: float) -> bool:
         """A unit came; whether a batch pull asked for it."""

@@ -15,6 +15,7 @@ from shoal.core import events as ev
 from shoal.core.delivery import Units
 from shoal.core.dispatch import Dispatch
 from shoal.core.events import Instruction
+from shoal.core.groups import Audience
 from shoal.core.lanes import Lane
 from shoal.core.models import ModelSpec, ModelState
 from shoal.core.packing import Limits, Packing
@@ -85,7 +86,8 @@ class WorkerCore:
         self._dispatch = Dispatch(self.lanes, self.models, self.units, config.margin_s)
         margin_s = config.pull_margin_s
         parts = (self.lanes, self.models, self.units, self._packing.elsewhere, margin_s)
-        self._pulls = Pulls(*parts)
+        audience = Audience(config.worker, len(self.lanes), self._packing.pool)
+        self._pulls = Pulls(*parts, audience)
         self._returning = Returning(*parts)
 
     def handle(self, event: ev.Event, now: float) -> list[Instruction]:

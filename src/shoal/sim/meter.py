@@ -20,6 +20,7 @@ class Outcome(msgspec.Struct, frozen=True):
         loads, evictions, redelivered, refused: counts over the whole run.
         hits: share of requests whose model was resident somewhere when they came.
         peak_held: most units one worker held.
+        told: messages a second that a worker heard of others' pulls.
         calls: events of the virtual clock, `cpu_s`: seconds of one core it took to simulate.
     """
 
@@ -41,6 +42,7 @@ class Outcome(msgspec.Struct, frozen=True):
     mean_in_system: float
     mean_latency_s: float
     peak_held: int
+    told: float
     calls: int
     cpu_s: float
 
@@ -59,6 +61,7 @@ class Meter:
         self.loads = 0
         self.evictions = 0
         self.peak_held = 0
+        self._told = 0
         self.refused: Counter[str] = Counter()
         self._latencies: list[float] = []
         self._busy_s = 0.0
@@ -98,11 +101,18 @@ class Meter:
         self._items += len(lengths)
         self._area += len(lengths) * max(lengths)
 
+    def told(self, now: float, hearers: int) -> None:
+        """So many workers were told of a pull."""
+        if self.start <= now < self.end:
+            self._told += hearers
+
     def hopeless(self, expected: float) -> bool:
         """Whether so many are late that the 99th percentile is lost, whatever comes."""
         return self.late > 0.02 * expected
 
-    def outcome(self, lanes: int, redelivered: int, calls: int, cpu_s: float) -> Outcome:
+    def outcome(
+        self, workers: int, lanes: int, redelivered: int, calls: int, cpu_s: float
+    ) -> Outcome:
         """The figures; requests without an answer by now are late."""
         span_s = self.end - self.start
         refused = sum(self.refused.values())
@@ -129,6 +139,7 @@ class Meter:
             mean_in_system=self._in_system_s / span_s,
             mean_latency_s=float(np.mean(self._latencies)) if self._latencies else 0.0,
             peak_held=self.peak_held,
+            told=self._told / (workers * span_s),
             calls=calls,
             cpu_s=cpu_s,
         )

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from shoal.core import events as ev
+from shoal.core.groups import listens_to
 from shoal.sim.broker import Broker, Message
 from shoal.sim.claims import Claims
+from shoal.sim.clock import Clock
+from shoal.sim.meter import Meter
 from shoal.sim.worker import SimWorker
 
 
 class PullQueue:
-    """The broker's streams, its bucket of claims and its core NATS, as `worker.Queue`.
+    """The broker's streams, its bucket of claims and its core NATS, as `worker.Queue`."""
 
-    `workers`: all that hear what one of them tells.
-    """
-
-    def __init__(self, broker: Broker, claims: Claims, workers: list[SimWorker]) -> None:
+    def __init__(self, clock: Clock, broker: Broker, claims: Claims, meter: Meter) -> None:
+        self._clock = clock
         self._broker = broker
         self._claims = claims
-        self._workers = workers
+        self._meter = meter
+        self._listeners: dict[ev.Group, list[SimWorker]] = {}
+
+    def listen(self, worker: SimWorker) -> None:
+        """From now on it hears what its groups are told."""
+        for group in listens_to(worker.name):
+            self._listeners.setdefault(group, []).append(worker)
 
     def pull(
         self, worker: SimWorker, pull: int, model: str, count: int, expires_s: float | None
@@ -32,13 +37,15 @@ class PullQueue:
         worker.up.send(self._broker.withdraw, worker, pull)
 
     def tell(self, worker: SimWorker, told: ev.TellPulled) -> None:
-        """Two hops to each of the others."""
-        worker.up.send(self._told, worker, ev.PeerPulled(*msgspec.structs.astuple(told)))
+        """Two hops to each of the others of the group."""
+        event = ev.PeerPulled(told.model, told.klass, told.pending, told.due)
+        worker.up.send(self._told, worker, told.group, event)
 
-    def _told(self, worker: SimWorker, event: ev.PeerPulled) -> None:
-        for other in self._workers:
-            if other is not worker:
-                other.down.send(other.emit, event)
+    def _told(self, worker: SimWorker, group: ev.Group, event: ev.PeerPulled) -> None:
+        hearers = [w for w in self._listeners[group] if w.alive and w is not worker]
+        self._meter.told(self._clock.now, len(hearers))
+        for other in hearers:
+            other.down.send(other.emit, event)
 
     def nak(self, worker: SimWorker, message: Message, delay_s: float) -> None:
         """Give a unit back."""

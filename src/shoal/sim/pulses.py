@@ -7,7 +7,6 @@ from typing import TypeVar
 
 from shoal.core import admission_events as admission
 from shoal.core import events as ev
-from shoal.core.pulling import TOLD_MOST
 from shoal.gateway.service import BUSY_PULSE_S
 from shoal.sim.clock import Clock
 from shoal.sim.gateway import SimGateway
@@ -26,8 +25,7 @@ class Pulses:
     """Pulses of all gateways and workers. A pulse takes two hops, to all hearers at once.
 
     `moving`: whether models are loaded and evicted. Where all are resident everywhere, a worker's
-    pulse says only that they are elsewhere too: each hears so many others once that it knows them
-    to be many, and the rest of what would grow with the square of the workers is left out.
+    pulse would say the same each time: it is heard once.
     """
 
     def __init__(
@@ -55,15 +53,15 @@ class Pulses:
         if self._moving:
             _spread(self._clock, PULSE_S, range(len(workers)), self._worker_period)
             return
-        for number in range(len(workers)):
-            self.greet(number)
+        for worker in workers:
+            self._hear(_pulse(worker), worker.name)
 
     def greet(self, number: int) -> None:
         """A worker that is new hears what others have."""
-        workers = self._workers
-        for step in range(1, min(len(workers), TOLD_MOST + 2)):
-            other = workers[(number + step) % len(workers)]
-            workers[number].emit(ev.PeerSeen(other.name, other.tells()))
+        new = self._workers[number]
+        for other in self._workers:
+            if other.alive and other is not new:
+                new.emit(_pulse(other))
 
     def _sweep(self) -> None:
         changed = self._residents.heard(self._workers)
@@ -102,14 +100,17 @@ class Pulses:
     def _worker_period(self, number: int) -> None:
         worker = self._workers[number]
         if worker.alive:
-            seen = ev.PeerSeen(worker.name, worker.tells())
-            self._clock.after(self._delay_s, self._hear, seen, worker.name)
+            self._clock.after(self._delay_s, self._hear, _pulse(worker), worker.name)
         self._clock.after(PULSE_S, self._worker_period, number)
 
     def gone(self, worker: SimWorker) -> None:
         """This worker died; the others notice that it is silent."""
         if self._moving:
             self._clock.after(SILENT_S, self._hear, ev.PeerLost(worker.name), worker.name)
+
+
+def _pulse(worker: SimWorker) -> ev.PeerSeen:
+    return ev.PeerSeen(worker.name, worker.tells(), len(worker.devices))
 
 
 def _spread(clock: Clock, period_s: float, those: Sequence[T], call: Callable[[T], None]) -> None:

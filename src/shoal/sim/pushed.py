@@ -105,6 +105,9 @@ class PushQueue:
     ) -> None:
         raise AssertionError("a worker without a broker pulls")
 
+    def listen(self, worker: SimWorker) -> None:
+        """There is nothing to hear."""
+
     def tell(self, worker: SimWorker, told: ev.TellPulled) -> None:
         raise AssertionError("a worker without a broker pulls")
 

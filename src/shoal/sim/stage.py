@@ -107,6 +107,7 @@ class Stage:
         cluster = self.scenario.cluster
         self.meter.end = max(self.meter.start + 1e-9, min(self.meter.end, self.clock.now))
         return self.meter.outcome(
+            cluster.workers,
             cluster.workers * cluster.lanes,
             redelivered,
             self.clock.calls,

@@ -34,6 +34,8 @@ class Queue(Protocol):
 
     def withdraw(self, worker: SimWorker, pull: int) -> None: ...
 
+    def listen(self, worker: SimWorker) -> None: ...
+
     def tell(self, worker: SimWorker, told: ev.TellPulled) -> None: ...
 
     def nak(self, worker: SimWorker, message: Message, delay_s: float) -> None: ...
@@ -89,6 +91,7 @@ class SimWorker:
         self._preparing = Preparing(parts.clock, parts.latency, self.emit)
         self.devices = {lane: self._device(lane) for lane in config.lanes}
         self._perform: dict[type, Perform] = self._performers()
+        parts.queue.listen(self)
 
     def _device(self, lane: str) -> Device:
         parts = self._parts

@@ -26,7 +26,8 @@ class PullWorld:
     def __init__(self, scenario: Scenario, span: Span, seed: int) -> None:
         self.stage = stage = Stage(scenario, span, seed)
         self.broker = Broker(stage.clock)
-        self._parts = stage.parts(PullQueue(self.broker, Claims(stage.clock), stage.workers))
+        queue = PullQueue(stage.clock, self.broker, Claims(stage.clock), stage.meter)
+        self._parts = stage.parts(queue)
         self._residents = Residents(scenario.models)
         cluster = scenario.cluster
         stage.workers += [stage.worker(f"w{n}", self._parts) for n in range(cluster.workers)]

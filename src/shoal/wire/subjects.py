@@ -74,6 +74,11 @@ def consumer(pool: str, model: str) -> str:
     return f"{token(pool)}={token(model)}"
 
 
+def pulled_subject(pool: str, groups: int, number: int) -> str:
+    """Where the workers of one part of a pool hear what the others of it pull."""
+    return f"{PULLED}.{token(pool)}.{groups}.{number}"
+
+
 def reply_subject(gateway: str) -> str:
     """Where one gateway hears all its replies."""
     return f"{REPLIES}.{token(gateway)}"

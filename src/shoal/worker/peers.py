@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from shoal.broker.base import Bus
 from shoal.core import events as ev
+from shoal.core.groups import listens_to
 from shoal.errors import ProtocolError, Unavailable
 from shoal.wire import subjects
 from shoal.wire.codec import encode
@@ -25,7 +26,7 @@ def peer_event(pulse: WorkerPulse) -> ev.PeerSeen | ev.PeerLost:
         name: ev.PeerModel(m.state, m.lanes, m.shelf_s, m.bytes, m.load_s, m.pinned)
         for name, m in pulse.models.items()
     }
-    return ev.PeerSeen(pulse.worker, models)
+    return ev.PeerSeen(pulse.worker, models, len(pulse.lanes))
 
 
 class Peers:
@@ -34,16 +35,20 @@ class Peers:
     def __init__(self, bus: Bus, worker: str, pool: str, emit: Callable[[ev.Event], None]) -> None:
         self._bus = bus
         self._worker = worker
-        self._subject = f"{subjects.PULLED}.{subjects.token(pool)}"
+        self._pool = pool
         self._emit = emit
-        bus.subscribe(self._subject, self._heard)
+        for group in listens_to(worker):
+            bus.subscribe(self._subject(group), self._heard)
+
+    def _subject(self, group: ev.Group) -> str:
+        return subjects.pulled_subject(self._pool, group.groups, group.number)
 
     def tell(self, told: ev.TellPulled) -> None:
         """Say what a pull leaves on a queue. Times travel as what is left of them."""
         due_in_s = told.due - time.monotonic()
         message = Pulled(self._worker, told.model, told.pending, due_in_s, told.klass)
         with contextlib.suppress(Unavailable):
-            self._bus.publish(self._subject, encode(message))
+            self._bus.publish(self._subject(told.group), encode(message))
 
     def _heard(self, data: bytes, reply: str, status: str | None, subject: str) -> None:
         with contextlib.suppress(ProtocolError):

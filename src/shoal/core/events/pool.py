@@ -26,10 +26,11 @@ class PeerModel(Value, frozen=True):
 
 
 class PeerSeen(Value, frozen=True):
-    """Another worker of the pool told what it has; a newer one replaces it."""
+    """Another worker of the pool told what it has on its `lanes`; a newer one replaces it."""
 
     worker: str
     models: dict[str, PeerModel]
+    lanes: int = 1
 
 
 class PeerLost(Value, frozen=True):
@@ -48,9 +49,17 @@ class PeerPulled(Value, frozen=True):
     due: float
 
 
-class TellPulled(Value, frozen=True):
-    """Tell the other workers what a batch pull leaves in a queue: `PeerPulled` there."""
+class Group(Value, frozen=True):
+    """Part `number` of the pool's workers, where they are cut into `groups` (`core.groups`)."""
 
+    groups: int
+    number: int
+
+
+class TellPulled(Value, frozen=True):
+    """Tell a group of workers what a batch pull leaves in a queue: `PeerPulled` there."""
+
+    group: Group
     model: str
     klass: TrafficClass
     pending: int
