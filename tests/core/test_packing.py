@@ -1,11 +1,14 @@
 """Many models on one lane: events in, exact instructions out."""
 
+import msgspec
 import pytest
 
 from shoal.core import events as ev
 from shoal.core.batcher import Budget
 from shoal.core.claims import LINGER_S, RENEW_S, TTL_S
 from shoal.core.eviction import KEEPS_UP_S
+from shoal.core.fetching import LIMIT_S
+from shoal.core.hanging import EVICT_LIMIT_S, LEAST_LIMIT_S
 from shoal.core.lanes import Lane
 from shoal.core.memory import DEVICE_SHARE
 from shoal.core.models import ModelSpec, ModelState
@@ -19,7 +22,7 @@ from shoal.core.recycle import (
     SLACK_BYTES,
     Recycle,
 )
-from shoal.core.residency import EVICT_LIMIT_S, FETCH_LIMIT_S, LEAST_LIMIT_S, Residency
+from shoal.core.residency import Residency
 from shoal.core.worker import WorkerConfig, WorkerCore
 from shoal.errors import ConfigError, ErrorInfo
 from shoal.values import Features
@@ -72,6 +75,13 @@ class Worker:
 
     def demand(self, at: float, **seconds: float) -> list[ev.Instruction]:
         return self.tell(ev.DemandSeen("g", seconds), at)
+
+    def rings_until(self, end: float) -> list[ev.Instruction]:
+        """What follows while nothing but time passes."""
+        out: list[ev.Instruction] = []
+        while (wake := self.core.next_wake(self.now)) is not None and wake < end:
+            out += self.tell(ev.Ticked(), max(self.now, wake))
+        return out
 
     def load(self, model: str, at: float, mb: int = 60) -> list[ev.Instruction]:
         """Have a model loaded for a moment of demand that is over then."""
@@ -552,24 +562,22 @@ def test_one_eviction_after_the_other_does_not_put_off_the_question_what_is_held
     assert asked == [ev.AskStats("cpu", "fake")]
 
 
-def test_a_load_whose_files_are_here_is_given_less_time() -> None:
-    worker = Worker()
-    worker.demand(0.0, n=0.1)
-    worker.tell(ev.Fetched("cpu", "n"), 10.0)
-    assert worker.tell(ev.Ticked(), 10.0 + LEAST_LIMIT_S - 1.0) == []
-    assert (worker.core.next_wake(10.0) or 1e9) <= 10.0 + LEAST_LIMIT_S
-    assert worker.tell(ev.Ticked(), 10.0 + LEAST_LIMIT_S) == [ev.KillRuntime("cpu", "fake")]
-
-
 def test_a_load_that_never_ends_is_ended_with_its_process() -> None:
     worker = Worker()
     worker.demand(0.0, n=0.1)
-    assert worker.tell(ev.Ticked(), FETCH_LIMIT_S - 1.0) == []
-    assert worker.tell(ev.Ticked(), FETCH_LIMIT_S) == [ev.KillRuntime("cpu", "fake")]
-    assert worker.tell(ev.Ticked(), FETCH_LIMIT_S + 1.0) == []
+    assert worker.rings_until(LEAST_LIMIT_S - 0.1) == []
+    assert worker.rings_until(2 * LEAST_LIMIT_S - 1.0) == [ev.KillRuntime("cpu", "fake")]
     worker.starts = False
     out = worker.tell(ev.RuntimeDied("cpu", "fake", "exit status -9"))
     assert out == [ev.StartRuntime("cpu", "fake")]
+
+
+def test_a_worker_that_was_stopped_takes_no_load_for_hung() -> None:
+    worker = Worker()
+    worker.demand(0.0, n=0.1)
+    assert worker.tell(ev.Ticked(), 10 * LEAST_LIMIT_S) == []
+    assert worker.loaded("n") == []
+    assert worker.lane == {"n"}
 
 
 def test_an_eviction_that_never_ends_is_ended_with_its_process() -> None:
@@ -578,14 +586,59 @@ def test_an_eviction_that_never_ends_is_ended_with_its_process() -> None:
     worker.demand(100.0, n=0.1)
     worker.demand(101.0, n=0.1)
     assert set(worker.core.lanes["cpu"].evicting) == {"m"}
-    wake = worker.core.next_wake(101.0)
-    assert wake is not None
-    while wake < 100.0 + EVICT_LIMIT_S:
-        assert not any(isinstance(i, ev.KillRuntime) for i in worker.tell(ev.Ticked(), wake))
-        wake = worker.core.next_wake(wake)
-        assert wake is not None
-    assert worker.tell(ev.Ticked(), wake) == [ev.KillRuntime("cpu", "fake")]
-    assert worker.tell(ev.Ticked(), wake + 1.0) == []
-    worker.demand(wake + 1.0, n=0.1)
+    assert worker.rings_until(100.0 + EVICT_LIMIT_S - 1.0) == []
+    assert worker.rings_until(102.0 + EVICT_LIMIT_S) == [ev.KillRuntime("cpu", "fake")]
+    worker.demand(worker.now, n=0.1)
     out = worker.tell(ev.RuntimeDied("cpu", "fake", "exit status -9"))
     assert ev.Load("cpu", "n") in out
+
+
+# --- files that are not here ----------------------------------------------------------------------
+
+
+def not_here(name: str, mb: int = 60) -> ModelSpec:
+    return msgspec.structs.replace(spec(name, mb), fetched=False)
+
+
+def test_files_are_fetched_under_the_claim_and_nobody_makes_room_before_they_are_here() -> None:
+    worker = Worker(spec("m"), not_here("n"))
+    worker.load("m", at=0.0)
+    assert worker.demand(100.0, n=0.1) == [ev.Fetch("n", LIMIT_S)]
+    assert worker.core.models["n"].state == "loading"  # others leave it to us
+    worker.demand(102.0, n=0.1)
+    assert worker.lane == {"m"}
+    assert worker.tell(ev.Fetched("n")) == [ev.Evict("cpu", "m", "for n")]
+    assert ev.Unclaim("n") not in worker.aside
+    assert worker.tell(ev.Evicted("cpu", "m")) == [ev.Load("cpu", "n")]
+
+
+def test_another_model_is_loaded_while_files_are_fetched() -> None:
+    worker = Worker(not_here("n"), spec("o", 20))
+    assert worker.demand(0.0, n=9.0) == [ev.Fetch("n", LIMIT_S)]
+    assert worker.demand(0.1, n=9.0, o=0.1) == [ev.Load("cpu", "o")]
+    worker.loaded("o", mb=20)
+    assert worker.tell(ev.Fetched("n"), 1.0) == [ev.Load("cpu", "n")]
+
+
+def test_a_model_whose_files_cannot_be_had_fails_and_is_asked_for_again_after_its_cooldown() -> (
+    None
+):
+    worker = Worker(not_here("n"), cooldown_s=10.0)
+    worker.demand(0.0, n=0.1)
+    assert worker.tell(ev.FetchFailed("n", "no such file")) == []
+    assert (worker.core.models["n"].state, worker.core.models["n"].reason) == (
+        "failed",
+        "no such file",
+    )
+    assert worker.demand(9.0, n=0.1) == []
+    assert worker.demand(10.1, n=0.1) == [ev.Fetch("n", LIMIT_S)]
+
+
+def test_pinned_models_are_fetched_together_and_loaded_as_they_come() -> None:
+    worker = Worker(not_here("m", 40), not_here("n", 40), pinned=["m", "n"])
+    assert worker.tell(ev.Ticked()) == [ev.Fetch("m", LIMIT_S), ev.Fetch("n", LIMIT_S)]
+    assert worker.tell(ev.Fetched("n")) == [ev.Load("cpu", "n")]
+    worker.loaded("n", 40)
+    assert worker.tell(ev.Fetched("m")) == [ev.Load("cpu", "m")]
+    worker.loaded("m", 40)
+    assert worker.lane == {"m", "n"}

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from shoal.catalog.card import Card, EncodeTask, Memory, Source, Tasks
+from shoal.catalog.fetch import cached
 from shoal.core.models import ModelState
-from shoal.settings import WorkerSettings
 from shoal.values import features_of
-from shoal.worker.models import LOAD_BASE_S, LOAD_BYTES_S, spec_of, weights_on_disk
+from shoal.worker.models import LOAD_BASE_S, LOAD_BYTES_S, spec_of
 
 
 @pytest.fixture
@@ -22,21 +22,20 @@ def card(tmp_path: Path) -> Card:
 
 
 def test_weights_on_disk_are_the_estimate(card: Card) -> None:
-    assert weights_on_disk(card, WorkerSettings()) == 2000
-    spec = spec_of(card, card.profile("cpu"), 2000)
-    assert (spec.bytes_estimate, spec.min_replicas) == (2000, 2)
+    spec = spec_of(card, card.profile("cpu"), cached(card, None))
+    assert (spec.bytes_estimate, spec.min_replicas, spec.fetched) == (2000, 2, True)
     assert spec.load_s_estimate == LOAD_BASE_S + 2000 / LOAD_BYTES_S
 
 
 def test_what_the_card_says_goes_before_its_files(card: Card) -> None:
     card = msgspec.structs.replace(card, memory=Memory(weights_mb=1.5))
-    assert weights_on_disk(card, WorkerSettings()) == 0
-    assert spec_of(card, card.profile("cpu"), 2000).bytes_estimate == 1_500_000
+    assert spec_of(card, card.profile("cpu"), cached(card, None)).bytes_estimate == 1_500_000
 
 
 def test_of_a_model_that_was_never_fetched_nothing_is_known(card: Card, tmp_path: Path) -> None:
     card = msgspec.structs.replace(card, source=Source(dir=str(tmp_path / "gone")))
-    assert weights_on_disk(card, WorkerSettings()) == 0
+    spec = spec_of(card, card.profile("cpu"), cached(card, None))
+    assert (spec.bytes_estimate, spec.fetched) == (0, False)
 
 
 def test_a_larger_image_is_predicted_to_cost_more(card: Card) -> None:

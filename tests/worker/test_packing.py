@@ -64,6 +64,26 @@ async def ask(gateway: ScriptedGateway, model: str) -> None:
         assert (await gateway.reply(unit)).error is None
 
 
+async def test_files_that_are_not_here_are_fetched_before_room_is_made(
+    start_worker: StartWorker, gateway: ScriptedGateway, cards: list[str]
+) -> None:
+    """A folder that is made after the start stands for a download."""
+    folder = Path(cards[0])
+    for name in ("late", "never"):
+        card = (folder / "a.yaml").read_text().replace("name: a", f"name: {name}")
+        card = card.replace("dir: .", f"dir: {folder / name}")
+        (folder / f"{name}.yaml").write_text(card)
+    worker = await start_worker(catalog=cards, models=[], memory_bytes=70 * MB)
+    (folder / "late").mkdir()
+    await ask(gateway, "a")
+    async with demand(gateway, "never"):
+        await until(lambda: worker.core.models["never"].state == "failed")
+    assert "no such folder" in (worker.core.models["never"].reason or "")
+    assert worker.core.lanes["cpu"].resident == {"a"}  # nobody made room for it
+    await ask(gateway, "late")
+    assert worker.core.lanes["cpu"].resident == {"late"}
+
+
 async def test_a_model_is_loaded_on_demand_by_evicting_another(
     start_worker: StartWorker, gateway: ScriptedGateway, cards: list[str]
 ) -> None:

@@ -97,10 +97,9 @@ class Lane:
         self.runtimes: dict[str, Runtime] = {}
         self.resident: set[str] = set()
         self.leaving: set[str] = set()  # resident, but nothing more is pulled for it here
-        self.evicting: dict[str, float] = {}  # the runtime was told to let go of it, and when
+        self.evicting: set[str] = set()  # the runtime was told to let go of it
         self.starved = False  # a batch was out of memory: none is sent before those are gone
         self.loading: str | None = None
-        self.loading_until = 0.0  # when its load is taken for hung
         self.to_load: deque[str] = deque()
         self.batches: deque[Batch] = deque()
         self.free_at = 0.0

@@ -25,6 +25,7 @@ class ModelSpec(msgspec.Struct, frozen=True):
         bytes_estimate: what one copy will hold, until it is measured; 0: nobody knows.
         load_s_estimate: what loading takes, until it is measured.
         min_replicas: copies that the pool keeps even without demand.
+        fetched: its files are here when the worker starts.
         pads: its runtime pads a batch to its longest item.
         work: decides what its batches' cost depends on; `cost_seed` is the base and a rate for each
             of those `core.cost.TERMS`.
@@ -38,6 +39,7 @@ class ModelSpec(msgspec.Struct, frozen=True):
     bytes_estimate: int = 0
     load_s_estimate: float = 1.0
     min_replicas: int = 0
+    fetched: bool = True
     pads: bool = False
     work: Work = "text"
 

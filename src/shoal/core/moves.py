@@ -2,7 +2,8 @@
 
     claiming -> clearing (each model that goes: claimed, no longer pulled for, idle, evicted) -> loading
 
-One move a lane at a time. A move is called off when a claim is refused, its room cannot be had or
+One move a lane at a time. Before it begins the files of its model are fetched, under its claim too:
+that holds up no lane. A move is called off when a claim is refused, its room cannot be had or
 nobody waits any more; it never waits without an end. Also carries out what memory demands at
 once: a model that turned out larger than it was thought, a load or batch that was out of memory.
 """
@@ -49,24 +50,41 @@ class Moves:
         self._room = room
         self._claims = claims
         self._moves: dict[str, Move] = {}
+        self._fetching: set[str] = set()
         self._short: set[tuple[str, str]] = set()  # loads that were out of memory once
 
     def decide(self, now: float, *, begin: bool) -> list[Instruction]:
         """Push every move on as far as it goes; `begin` new ones if any are worth it."""
-        out = [i for move in list(self._moves.values()) for i in self._advance(move, now)]
+        out = [i for name in sorted(self._fetching) for i in self._fetch(name, now)]
+        out += [i for move in list(self._moves.values()) for i in self._advance(move, now)]
         return out + (self._begin(now) if begin else [])
 
     def _begin(self, now: float) -> list[Instruction]:
         wants = self._placement.wants(now)
         self._refuse_misfits(wants, now)
-        moving = {move.model.spec.name for move in self._moves.values()}
+        moving = {move.model.spec.name for move in self._moves.values()} | self._fetching
         lanes = [lane for name, lane in self._lanes.items() if name not in self._moves]
         out: list[Instruction] = []
         for lane, want in self._placement.decide(wants, now, moving, lanes):
-            move = self._moves[lane.id] = Move(lane, want.model)
-            out += self._claims.ask(want.model.spec.name, now)
-            out += self._advance(move, now)
+            name = want.model.spec.name
+            out += self._claims.ask(name, now)
+            if self._residency.has_files(name):
+                move = self._moves[lane.id] = Move(lane, want.model)
+                out += self._advance(move, now)
+            else:
+                self._fetching.add(name)
+                out += self._fetch(name, now)
         return out
+
+    def _fetch(self, name: str, now: float) -> list[Instruction]:
+        """Once the files are here the claim lingers: the move begins with it, if it still should."""
+        here = self._residency.has_files(name)
+        if here or not self._claims.asked(name) or self._models[name].state == "failed":
+            self._fetching.discard(name)
+            if not here:
+                self._placement.called_off(name, now)
+            return self._claims.release(name, now, linger=here)
+        return self._residency.fetch(self._models[name]) if self._claims.holds(name) else []
 
     def _refuse_misfits(self, wants: list[Want], now: float) -> None:
         """Fail what even the largest lane could never hold."""
@@ -78,6 +96,7 @@ class Moves:
 
     def stop(self, now: float) -> list[Instruction]:
         """Call off what has not begun to load: this worker is about to leave."""
+        self._fetching.clear()
         begun = [move for move in self._moves.values() if move.stage != "loading"]
         return [i for move in begun for i in self._call_off(move, now)]
 

@@ -30,6 +30,7 @@ PackingEvent = (
     | ev.PeerLost
     | ev.Claimed
     | ev.ClaimRefused
+    | ev.Fetched
     | ev.Loaded
     | ev.Evicted
     | ev.StatsSeen
@@ -82,6 +83,8 @@ class Packing:
                 return self._claims.granted(event.model)
             case ev.ClaimRefused():
                 self._claims.refused(event.model)
+            case ev.Fetched():
+                self._residency.fetched(self._models[event.model])
             case ev.Loaded():
                 kind = self._models[event.model].spec.kind
                 self._recycle.loaded(self._lanes[event.lane], kind, now)

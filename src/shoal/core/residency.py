@@ -7,8 +7,10 @@ again before its cooldown ends: then pinned models are, and others may be asked 
 
 from __future__ import annotations
 
-from shoal.core.events import Instruction, KillRuntime, Load, Loaded, StartRuntime
-from shoal.core.lanes import LOADING_S, Lane, Runtime
+from shoal.core.events import Instruction, Load, Loaded, StartRuntime
+from shoal.core.fetching import Fetching
+from shoal.core.hanging import Hanging
+from shoal.core.lanes import Lane, Runtime
 from shoal.core.memory import DEVICE_SHARE
 from shoal.core.models import ModelState
 from shoal.errors import ConfigError
@@ -16,14 +18,6 @@ from shoal.errors import ConfigError
 #: Deaths of a runtime in a row, while it started or loaded a model, until that counts as the
 #: model's failure: one may be an accident, and each costs the lane's other models a reload.
 MAX_LOAD_CRASHES = 3
-#: Files that take this long will never come: 20 GB over 100 Mbit/s do.
-FETCH_LIMIT_S = 1800.0
-#: From there on a load that takes so many times what was expected, and at least so long, hangs: a
-#: cold disk is ten times slower than a warm one.
-HANG_FACTOR = 20.0
-LEAST_LIMIT_S = 120.0
-#: So does letting go of a model: it waits for a batch or another model's load at most.
-EVICT_LIMIT_S = LOADING_S
 
 
 class Residency:
@@ -41,6 +35,8 @@ class Residency:
         self._pinned = pinned
         self._cooldown_s = cooldown_s
         self._cooling: dict[str, ModelState] = {}
+        self._fetching = Fetching(models)
+        self._hanging = Hanging(lanes, models)
         for lane in lanes.values():
             self._pin(lane)
 
@@ -134,11 +130,9 @@ class Residency:
 
     def _lost(self, lane: Lane, kind: str) -> None:
         """The process is gone: what it was letting go is free, what it held is loaded again."""
-        for name in [
-            name for name in sorted(lane.evicting) if self._models[name].spec.kind == kind
-        ]:
+        for name in self._of(kind, lane.evicting):
             self.evicted(lane, self._models[name])
-        lost = [name for name in sorted(lane.resident) if self._models[name].spec.kind == kind]
+        lost = self._of(kind, lane.resident)
         if lane.loading is not None and self._models[lane.loading].spec.kind == kind:
             lost.append(lane.loading)
             lane.loading = None
@@ -147,6 +141,9 @@ class Residency:
             lane.leaving.discard(name)
             lane.to_load.append(name)
             self._refresh(self._models[name])
+
+    def _of(self, kind: str, names: set[str]) -> list[str]:
+        return [name for name in sorted(names) if self._models[name].spec.kind == kind]
 
     def _gave_up(self, lane: Lane, model: ModelState, reason: str, now: float) -> bool:
         model.load_crashes += 1
@@ -157,11 +154,28 @@ class Residency:
 
     # --- models -----------------------------------------------------------------------------------
 
-    def fetched(self, lane: Lane, model: ModelState, now: float) -> None:
-        """Its files are here: from now on the load takes about as long as expected, or hangs."""
-        if lane.loading == model.spec.name:
-            limit_s = max(LEAST_LIMIT_S, HANG_FACTOR * model.footprint.load_s)
-            lane.loading_until = now + limit_s
+    def fetch(self, model: ModelState) -> list[Instruction]:
+        """Have its files fetched, if they are not here."""
+        out = self._fetching.ask(model.spec.name)
+        if out and model.state == "absent":
+            model.state, model.reason = "loading", None
+        return out
+
+    def has_files(self, model: str) -> bool:
+        return self._fetching.here(model)
+
+    def fetched(self, model: ModelState) -> None:
+        """Its files are here."""
+        self._fetching.fetched(model.spec.name)
+        self._refresh(model)
+
+    def fetch_failed(self, model: ModelState, reason: str, now: float) -> None:
+        """Its files cannot be had: a load without them is not tried."""
+        self._fetching.failed(model.spec.name)
+        for lane in self._lanes.values():
+            if model.spec.name in lane.to_load:
+                self._drop(lane, model)
+        self._failed(model, reason, now)
 
     def loaded(self, lane: Lane, model: ModelState, event: Loaded, now: float) -> None:
         """It is resident: what was measured counts from now on."""
@@ -179,7 +193,12 @@ class Residency:
     def load_failed(
         self, lane: Lane, model: ModelState, reason: str, now: float, *, fits: bool = True
     ) -> None:
-        """Terminal for now: say why, and do not storm. A pinned model that fits keeps its place."""
+        """Terminal for now: say why, and do not storm."""
+        self._drop(lane, model, fits=fits)
+        self._failed(model, reason, now)
+
+    def _drop(self, lane: Lane, model: ModelState, *, fits: bool = True) -> None:
+        """It will not come; a pinned model that fits keeps its place."""
         name = model.spec.name
         if lane.loading == name:
             lane.loading = None
@@ -188,8 +207,10 @@ class Residency:
         stays = name in lane.resident or name in lane.evicting or (fits and name in self._pinned)
         if not stays:
             lane.memory.release(name)
+
+    def _failed(self, model: ModelState, reason: str, now: float) -> None:
         model.reason, model.failed_until = reason, now + self._cooldown_s
-        self._cooling[name] = model
+        self._cooling[model.spec.name] = model
         self._refresh(model)
         if model.state != "resident":
             model.state = "failed"
@@ -214,7 +235,7 @@ class Residency:
         """The runtime let go of it; it may be loaded again."""
         lane.resident.discard(model.spec.name)
         lane.leaving.discard(model.spec.name)
-        lane.evicting.pop(model.spec.name, None)
+        lane.evicting.discard(model.spec.name)
         lane.starved = lane.starved and bool(lane.evicting)
         if not lane.wants(model.spec.name):
             lane.memory.release(model.spec.name)
@@ -225,7 +246,7 @@ class Residency:
         name = model.spec.name
         if any(name in lane.resident for lane in self._lanes.values()):
             model.state = "resident"
-        elif any(lane.wants(name) for lane in self._lanes.values()):
+        elif self._fetching.coming(name) or any(o.wants(name) for o in self._lanes.values()):
             model.state = "loading"
         else:
             model.state = "absent"
@@ -239,7 +260,7 @@ class Residency:
         """
         ending = ("resting", "stopping")
         kinds = {kind for kind, runtime in lane.runtimes.items() if runtime.state in ending}
-        name = lane.loading or (lane.to_load[0] if lane.to_load else None)
+        name = lane.loading or self._next(lane)
         if name is not None and self._models[name].load_crashes:
             kinds.add(self._models[name].spec.kind)
         return kinds
@@ -248,42 +269,37 @@ class Residency:
         """Start the runtimes that the loads to come need, and the loads whose runtime is up."""
         out: list[Instruction] = []
         for lane in self._lanes.values():
-            out += self._hung(lane, now)
-            if lane.loading is not None or not lane.to_load:
+            out += [i for name in lane.to_load for i in self.fetch(self._models[name])]
+            name = self._next(lane)
+            if lane.loading is not None or name is None:
                 continue
-            kind = self._models[lane.to_load[0]].spec.kind
+            kind = self._models[name].spec.kind
             runtime = lane.runtimes.setdefault(kind, Runtime())
             if runtime.state == "up":
                 if kind in self.spared(lane) and lane.computing(kind):
                     continue
-                lane.loading = lane.to_load.popleft()
-                lane.loading_until = now + FETCH_LIMIT_S
-                out.append(Load(lane.id, lane.loading))
+                lane.to_load.remove(name)
+                lane.loading = name
+                out.append(Load(lane.id, name))
             elif runtime.state == "down" and (runtime.restart_at or 0.0) <= now:
                 runtime.state, runtime.restart_at = "starting", None
                 out.append(StartRuntime(lane.id, kind))
-        return out
+        return out + self._hanging.decide(now)
 
-    def _hung(self, lane: Lane, now: float) -> list[Instruction]:
-        """End a process that loads, or lets go, for ever; `runtime_died` says what follows."""
-        hung = [name for name, since in lane.evicting.items() if now >= since + EVICT_LIMIT_S]
-        lane.evicting.update(dict.fromkeys(hung, now))
-        if lane.loading is not None and now >= lane.loading_until:
-            lane.loading_until = now + LEAST_LIMIT_S
-            hung.append(lane.loading)
-        kinds = dict.fromkeys(self._models[name].spec.kind for name in hung)
-        return [KillRuntime(lane.id, kind) for kind in kinds]
+    def _next(self, lane: Lane) -> str | None:
+        """What the lane is to load next: the first whose files are here."""
+        return next((name for name in lane.to_load if self._fetching.here(name)), None)
 
     def next_wake(self) -> float | None:
-        """When a runtime may be started again, a cooldown ends, or a load or eviction took too long."""
+        """When a runtime may be started again, a cooldown ends, or what may hang is looked at."""
         times = [model.failed_until for model in self._cooling.values()]
-        loading = [lane for lane in self._lanes.values() if lane.loading is not None]
-        times += [lane.loading_until for lane in loading]
+        if (look_at := self._hanging.next_wake()) is not None:
+            times.append(look_at)
         for lane in self._lanes.values():
-            times += [since + EVICT_LIMIT_S for since in lane.evicting.values()]
-            if lane.loading is not None or not lane.to_load:
+            name = self._next(lane)
+            if lane.loading is not None or name is None:
                 continue  # as in `decide`: until that is over, no runtime is started
-            runtime = lane.runtimes.get(self._models[lane.to_load[0]].spec.kind)
+            runtime = lane.runtimes.get(self._models[name].spec.kind)
             if runtime and runtime.state == "down" and runtime.restart_at is not None:
                 times.append(runtime.restart_at)
         return min(times, default=None)

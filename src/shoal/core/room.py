@@ -104,7 +104,7 @@ class Room:
         lane.memory.clock = max(lane.memory.clock, self._worth(lane, standing, copy, now))
         lane.resident.discard(name)
         lane.leaving.discard(name)
-        lane.evicting[name] = now
+        lane.evicting.add(name)
         model = self.models[name]
         if not any(other.wants(name) for other in self.lanes.values()):
             model.state = "absent"

@@ -151,7 +151,11 @@ class WorkerCore:
             case ev.BatchFailed():
                 return self._dispatch.failed(event, now, self._packing.relieve)
             case ev.Fetched():
-                self._residency.fetched(self.lanes[event.lane], self.models[event.model], now)
+                return self._packing.react(event, now)
+            case ev.FetchFailed():
+                model = self.models[event.model]
+                self._residency.fetch_failed(model, event.reason, now)
+                return self._fail_units(model, now)
             case ev.Loaded():
                 return self._loaded(event, now)
             case ev.LoadFailed():

@@ -1,4 +1,4 @@
-"""The runtime processes of a worker's lanes: performs `StartRuntime`, `Load`, `Run`.
+"""The runtime processes of a worker's lanes: performs `StartRuntime`, `Fetch`, `Load`, `Run`.
 
 It turns what processes say and how they end into events and callbacks; what follows from them
 is the core's decision.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from typing import Any, Protocol
 
@@ -42,6 +43,8 @@ _log = log.get(__name__)
 
 #: A runtime that was told to end has nothing to do any more.
 STOP_GRACE_S = 5.0
+#: Models that are fetched at a time; a few keep a slow one from holding up the others.
+FETCHES = 4
 
 
 class Hears(Protocol):
@@ -54,6 +57,8 @@ class Hears(Protocol):
     def load_failed(
         self, lane: str, model: str, reason: str, *, out_of_memory: bool = False
     ) -> None: ...
+
+    def fetch_failed(self, model: str, reason: str) -> None: ...
 
     def batch_done(self, lane: str, done: Done) -> None: ...
 
@@ -99,6 +104,7 @@ class Lanes:
         self._processes: dict[tuple[str, str], RuntimeProcess] = {}
         self._kinds: dict[tuple[str, str], str] = {}  # (lane, model) -> kind it is loaded in
         self._tasks: set[asyncio.Task[None]] = set()
+        self._fetchers = ThreadPoolExecutor(FETCHES, "fetch")  # started when there is work
 
     def start_runtime(self, lane: str, kind: str) -> None:
         """Start a runtime process; `RuntimeStarted` or `RuntimeDied` follows."""
@@ -111,8 +117,31 @@ class Lanes:
             _log.event("runtime_hangs", level="error", lane=lane, kind=kind, pid=process.pid)
             process.kill()
 
+    def fetch(self, model: str, limit_s: float) -> None:
+        """Have the files of a model here; `Fetched` or `FetchFailed` follows."""
+        self._spawn(self._fetch(model, limit_s))
+
+    async def _fetch(self, model: str, limit_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        files = loop.run_in_executor(
+            self._fetchers, files_of, self._catalog.card(model), self._settings
+        )
+        try:
+            async with asyncio.timeout(limit_s):
+                await files
+        except TimeoutError:
+            reason = (
+                f"its files did not come within {limit_s:.0f} s; fetch them ahead with "
+                f"`shoal models pull {model}`"
+            )
+            self._hears.fetch_failed(model, reason)
+        except ShoalError as error:
+            self._hears.fetch_failed(model, error.message)
+        else:
+            self._hears.emit(ev.Fetched(model))
+
     def load(self, lane: str, model: str) -> None:
-        """Fetch the files, read the tokenizer, load; `Loaded` or `LoadFailed` follows."""
+        """Read the tokenizer, load; `Loaded` or `LoadFailed` follows."""
         kind = self._catalog.card(model).profile(*self.specs[lane].kinds).runtime
         self._kinds[lane, model] = kind
         self._spawn(self._load(lane, model, self._processes[lane, kind]))
@@ -192,6 +221,7 @@ class Lanes:
         """End all processes; `grace_s` as `RuntimeProcess.stop` takes it."""
         for task in self._tasks:
             task.cancel()
+        self._fetchers.shutdown(wait=False, cancel_futures=True)
         await asyncio.gather(*(process.stop(grace_s) for process in self._processes.values()))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -243,7 +273,6 @@ class Lanes:
             self._load_failed(lane, model, error.message)
             return
         process.send(load_of(card, folder, profile))
-        self._hears.emit(ev.Fetched(lane, model))
 
     def _heard(self, lane: str, kind: str, message: FromRuntime) -> None:
         match message:

@@ -169,9 +169,14 @@ class Loop:
     def load_failed(
         self, lane: str, model: str, reason: str, *, out_of_memory: bool = False
     ) -> None:
-        """A model's files cannot be had, or a runtime cannot load them."""
+        """A runtime cannot load a model."""
         self._watch.load_failed(lane, model, reason)
         self.emit(ev.LoadFailed(lane, model, reason, out_of_memory))
+
+    def fetch_failed(self, model: str, reason: str) -> None:
+        """A model's files cannot be had."""
+        self._watch.load_failed(None, model, reason)
+        self.emit(ev.FetchFailed(model, reason))
 
     def batch_done(self, lane: str, done: Done) -> None:
         """A runtime answered a batch."""
@@ -237,6 +242,8 @@ class Loop:
                 self._lanes.stop_runtime(lane, kind)
             case ev.AskStats(lane, kind):
                 self._lanes.ask_stats(lane, kind)
+            case ev.Fetch(model, limit_s):
+                self._lanes.fetch(model, limit_s)
             case ev.Load(lane, model):
                 self._lanes.load(lane, model)
             case ev.Evict(lane, model):

@@ -23,6 +23,7 @@ from shoal.broker.kv import Bucket
 from shoal.broker.payloads import Payloads
 from shoal.broker.pulls import Puller
 from shoal.broker.streams import ensure_streams
+from shoal.catalog.fetch import cached
 from shoal.catalog.resolve import Catalog
 from shoal.core import events as ev
 from shoal.core.worker import WorkerConfig, WorkerCore
@@ -41,7 +42,7 @@ from shoal.worker.lanes import Lanes
 from shoal.worker.letters import Letters
 from shoal.worker.loop import Loop
 from shoal.worker.memory import budgets
-from shoal.worker.models import spec_of, weights_on_disk
+from shoal.worker.models import spec_of
 from shoal.worker.payloads import Fetching
 from shoal.worker.peers import Peers, peer_event
 from shoal.worker.preparing import Preparing
@@ -123,7 +124,7 @@ class Worker:
         config = WorkerConfig(
             lanes=[spec.id for spec in specs],
             models=[
-                spec_of(card, card.profile(*specs[0].kinds), weights_on_disk(card, settings))
+                spec_of(card, card.profile(*specs[0].kinds), cached(card, settings.cache_dir))
                 for card in catalog.cards()
             ],
             pinned=[catalog.card(name).name for name in settings.models],

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.catalog.card import Card, Profile
-from shoal.catalog.fetch import cached, fetch
+from shoal.catalog.fetch import fetch
 from shoal.core.batcher import Budget
 from shoal.core.cost import TERMS
 from shoal.core.models import ModelSpec
@@ -30,15 +30,15 @@ _RATES = {
 WEIGHTS = {".safetensors", ".bin", ".pt", ".gguf", ".onnx"}
 
 
-def spec_of(card: Card, profile: Profile, weights_bytes: int = 0) -> ModelSpec:
+def spec_of(card: Card, profile: Profile, folder: Path | None = None) -> ModelSpec:
     """What the core must know to schedule this card with this profile.
 
     Images and audio too are priced as text is, by tokens that stand for their bytes: items carry
-    neither pixels nor seconds yet. `weights_bytes`: of its files as they are on disk; 0: they are not there.
+    neither pixels nor seconds yet. `folder`: of its files; None: they are to be fetched.
     """
     seed = profile.cost
     weights_mb = card.memory.weights_mb
-    estimate = weights_bytes if weights_mb is None else int(weights_mb * 1e6)
+    estimate = _weights_on_disk(folder) if weights_mb is None else int(weights_mb * 1e6)
     return ModelSpec(
         name=card.name,
         kind=profile.runtime,
@@ -48,15 +48,12 @@ def spec_of(card: Card, profile: Profile, weights_bytes: int = 0) -> ModelSpec:
         bytes_estimate=estimate,
         load_s_estimate=LOAD_BASE_S + estimate / LOAD_BYTES_S,
         min_replicas=card.min_replicas,
+        fetched=folder is not None,
     )
 
 
-def weights_on_disk(card: Card, settings: WorkerSettings) -> int:
-    """Bytes of the weights of a model that was fetched before, where its card does not say; 0 if
-    it was not fetched. Asks nobody."""
-    if card.memory.weights_mb is not None:
-        return 0
-    folder = cached(card, settings.cache_dir)
+def _weights_on_disk(folder: Path | None) -> int:
+    """Bytes of the weights of a model that was fetched before; 0 if it was not."""
     if folder is None:
         return 0
     return sum(path.stat().st_size for path in folder.iterdir() if path.suffix in WEIGHTS)

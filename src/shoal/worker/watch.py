@@ -83,8 +83,8 @@ class Watch:
         self.metrics.recycled(stop.lane, stop.kind)
         _log.event("runtime_recycled", level="warning", lane=stop.lane, kind=stop.kind)
 
-    def load_failed(self, lane: str, model: str, reason: str) -> None:
-        """A model could not be loaded."""
+    def load_failed(self, lane: str | None, model: str, reason: str) -> None:
+        """A model could not be loaded there, or its files not be had (no lane)."""
         self.metrics.load_failed(model)
         self._failures[model] = reason
         _log.event("load_failed", level="error", lane=lane, model=model, error=reason)

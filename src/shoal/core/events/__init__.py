@@ -17,7 +17,16 @@ from shoal.core.events.lanes import (
     StatsSeen,
     StopRuntime,
 )
-from shoal.core.events.models import Evict, Evicted, Fetched, Load, Loaded, LoadFailed
+from shoal.core.events.models import (
+    Evict,
+    Evicted,
+    Fetch,
+    Fetched,
+    FetchFailed,
+    Load,
+    Loaded,
+    LoadFailed,
+)
 from shoal.core.events.pool import (
     Claim,
     Claimed,
@@ -68,6 +77,8 @@ __all__ = [
     "Evicted",
     "Fail",
     "FailItem",
+    "Fetch",
+    "FetchFailed",
     "Fetched",
     "Finished",
     "Forget",

@@ -6,10 +6,16 @@ from shoal.core.events.base import Value
 
 
 class Fetched(Value, frozen=True):
-    """The files of a model are here, and its runtime was told to load them."""
+    """The files of a model are here."""
 
-    lane: str
     model: str
+
+
+class FetchFailed(Value, frozen=True):
+    """The files of a model cannot be had, or did not come in time."""
+
+    model: str
+    reason: str
 
 
 class Loaded(Value, frozen=True):
@@ -33,6 +39,13 @@ class Evicted(Value, frozen=True):
 
     lane: str
     model: str
+
+
+class Fetch(Value, frozen=True):
+    """Have the files of the model here, within `limit_s`; `Fetched` or `FetchFailed` follows."""
+
+    model: str
+    limit_s: float
 
 
 class Load(Value, frozen=True):

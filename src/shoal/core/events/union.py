@@ -13,7 +13,16 @@ from shoal.core.events.lanes import (
     StatsSeen,
     StopRuntime,
 )
-from shoal.core.events.models import Evict, Evicted, Fetched, Load, Loaded, LoadFailed
+from shoal.core.events.models import (
+    Evict,
+    Evicted,
+    Fetch,
+    Fetched,
+    FetchFailed,
+    Load,
+    Loaded,
+    LoadFailed,
+)
 from shoal.core.events.pool import (
     Claim,
     Claimed,
@@ -54,6 +63,7 @@ Event = (
     | DemandSeen
     | BatchFailed
     | Fetched
+    | FetchFailed
     | Loaded
     | LoadFailed
     | Evicted
@@ -81,6 +91,7 @@ Instruction = (
     | KillRuntime
     | StopRuntime
     | AskStats
+    | Fetch
     | Load
     | Evict
     | Claim
