@@ -71,6 +71,17 @@ async def test_a_sweep_takes_what_is_older_and_nothing_else(url: str) -> None:
     assert await store.sweep(60.0) == 0
 
 
+async def test_a_sweep_goes_by_the_clock_of_the_store(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Payloads(url)
+    await store.put("g1-1.0.0", b"in flight")
+    ahead = time.time() + 3600
+    monkeypatch.setattr(time, "time", lambda: ahead)
+    assert await store.sweep(60.0) == 0
+    assert bytes(await store.get("g1-1.0.0")) == b"in flight"
+
+
 async def test_readers_never_see_half_a_payload(url: str) -> None:
     store = Payloads(url)
     sizes = set()

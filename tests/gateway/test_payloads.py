@@ -72,8 +72,9 @@ class SlowStore:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).lower()
                 length = re.search(rb"content-length: (\d+)", head)
-                await reader.readexactly(int(length[1]) if length else 0)
-                self.puts += head.startswith(b"put")
+                size = int(length[1]) if length else 0
+                await reader.readexactly(size)
+                self.puts += head.startswith(b"put") and size > 0  # not the mark of a sweep
                 await self.answer.wait()
                 writer.write(b'HTTP/1.1 200 OK\r\netag: "1"\r\ncontent-length: 0\r\n\r\n')
         writer.close()

@@ -58,17 +58,17 @@ class FilePayloads:
     async def delete(self, key: str) -> None:
         await self._run((self._folder / key).unlink)
 
-    async def older_than(self, moment_s: float) -> list[str]:
-        return await self._run(self._older_than, moment_s)
+    async def written(self) -> dict[str, float]:
+        return await self._run(self._written)
 
-    def _older_than(self, moment_s: float) -> list[str]:
-        keys = []
+    def _written(self) -> dict[str, float]:
+        found = {}
         with os.scandir(self._folder) as entries:
             for entry in entries:
                 with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
-                    if entry.is_file() and entry.stat().st_mtime < moment_s:
-                        keys.append(entry.name)
-        return keys
+                    if entry.is_file():
+                        found[entry.name] = entry.stat().st_mtime
+        return found
 
 
 def _created(path: Path) -> BinaryIO:

@@ -49,12 +49,12 @@ class ObjectPayloads:
     async def delete(self, key: str) -> None:
         await _mapped(obstore.delete_async(self._store, key))
 
-    async def older_than(self, moment_s: float) -> list[str]:
+    async def written(self) -> dict[str, float]:
         pages = obstore.list(self._store).__aiter__()
-        keys: list[str] = []
+        found: dict[str, float] = {}
         while (page := await _mapped(anext(pages, None))) is not None:
-            keys += [o["path"] for o in page if o["last_modified"].timestamp() < moment_s]
-        return keys
+            found |= {o["path"]: o["last_modified"].timestamp() for o in page}
+        return found
 
 
 async def _mapped(call: Awaitable[T]) -> T:

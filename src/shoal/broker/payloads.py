@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -40,8 +40,8 @@ class Backend(Protocol):
 
     async def delete(self, key: str) -> None: ...
 
-    async def older_than(self, moment_s: float) -> list[str]:
-        """Keys of what was last written before `moment_s` (Unix time), broken uploads included."""
+    async def written(self) -> dict[str, float]:
+        """Key -> when it was last written, by the store's own clock, broken uploads included."""
         ...
 
 
@@ -87,11 +87,16 @@ class Payloads:
             await self._call("delete a payload", TRANSFER_S, lambda store: store.delete(key))
 
     async def sweep(self, age_s: float) -> int:
-        """Delete what is older than `age_s`; returns how many there were."""
-        moment_s = time.time() - age_s
-        keys = await self._call("list", SWEEP_S, lambda store: store.older_than(moment_s))
-        await self.delete(keys)
-        return len(keys)
+        """Delete what is older than `age_s`; returns how many there were.
+
+        By the store's clock, as a mark written now tells it: this machine's own may be wrong.
+        """
+        mark = f"sweep-{secrets.token_hex(8)}"
+        await self.put(mark, b"")
+        written = await self._call("list", SWEEP_S, lambda store: store.written())
+        old = [key for key, at in written.items() if at < written.get(mark, 0.0) - age_s]
+        await self.delete([*old, mark])
+        return len(old)
 
     async def _call(self, what: str, within_s: float, call: Callable[[Backend], Awaitable[T]]) -> T:
         try:
