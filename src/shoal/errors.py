@@ -242,6 +242,11 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f" (did you mean '{spelled[close[0]]}'?)" if close else ""
 
 
+def reason(error: BaseException) -> str:
+    """What a foreign error says, without the path that an `OSError` says too."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
 def bounded(text: str, most: int = MAX_MESSAGE) -> str:
     """`text`, without its middle where it is too long: a message's start and its reason stay."""
     if len(text) <= most:

@@ -21,7 +21,7 @@ from typing import Literal
 
 import msgspec
 
-from shoal.errors import ConfigError, Unavailable
+from shoal.errors import ConfigError, Unavailable, reason
 
 START_S = 300.0
 STOP_S = 60.0
@@ -58,7 +58,7 @@ def read_rivals(path: Path) -> list[Rival]:
     try:
         return msgspec.convert(tomllib.loads(path.read_text()), _File).rival
     except (OSError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise ConfigError(f"{path}: {error}") from None
+        raise ConfigError(f"{path}: {reason(error)}") from None
 
 
 def thread_limits(threads: int) -> dict[str, str]:

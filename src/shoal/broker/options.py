@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from shoal.errors import ConfigError
+from shoal.errors import ConfigError, reason
 from shoal.settings import CommonSettings
 
 _CONNECT_S = 2
@@ -68,4 +68,4 @@ def _tls(ca: str | None) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=ca)
     except OSError as error:
-        raise ConfigError(f"broker_ca: cannot use {ca}: {error.strerror or error}") from None
+        raise ConfigError(f"broker_ca: cannot use {ca}: {reason(error)}") from None

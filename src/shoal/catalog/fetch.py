@@ -18,13 +18,11 @@ def fetch(
     """Return the folder with the card's files, fetching what is missing.
 
     Raises:
-        SourceError: the files cannot be had, or the folder lacks what the family needs.
+        SourceError: the files cannot be had, or the folder lacks what the family needs. It does not
+            name the model: whoever tells why one cannot be loaded does.
     """
-    try:
-        folder = _folder(card.source, cache_dir, offline, progress or cache.silent)
-        check_folder(card, folder)
-    except SourceError as error:
-        raise SourceError(f"model '{card.name}': {error.message}") from error
+    folder = _folder(card.source, cache_dir, offline, progress or cache.silent)
+    check_folder(card, folder)
     return folder
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 import yaml
 
-from shoal.errors import CardError
+from shoal.errors import CardError, reason
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class Found(msgspec.Struct, frozen=True):
         try:
             return msgspec.json.decode(path.read_bytes(), type=kind)
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise CardError(f"{self.where}: {name} cannot be read: {error}") from None
+            raise CardError(f"{self.where}: {name} cannot be read: {reason(error)}") from None
 
 
 class ModelCard(msgspec.Struct, frozen=True):

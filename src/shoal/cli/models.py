@@ -94,15 +94,13 @@ def pull(given: Given, specs: Specs) -> None:
     shoal models pull all-MiniLM-L6-v2
     shoal models pull BAAI/bge-small-en-v1.5
     """
-    from shoal.catalog.fetch import fetch
+    from shoal.cli.prepare import fetch_named
 
     settings = given.load(CommonSettings)
     cards = [_resolve(spec, settings)[0] for spec in specs]
     for card in cards:
         with _progress() as progress:
-            folder = fetch(
-                card, cache_dir=settings.cache_dir, offline=settings.offline, progress=progress
-            )
+            folder = fetch_named(card, settings, progress)
         typer.echo(f"{card.name}: licence {card.license or 'not stated'}", err=True)
         typer.echo(folder)
 

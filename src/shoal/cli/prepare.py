@@ -12,12 +12,14 @@ from pathlib import Path
 
 import msgspec
 
+from shoal.catalog.cache import Progress
 from shoal.catalog.card import Card
 from shoal.catalog.fetch import cached, fetch
 from shoal.catalog.infer import card_for
 from shoal.catalog.parse import to_yaml
 from shoal.catalog.resolve import Catalog
-from shoal.settings import WorkerSettings
+from shoal.errors import SourceError
+from shoal.settings import CommonSettings, WorkerSettings
 from shoal.wire.subjects import token
 
 #: Between two lines about one download.
@@ -60,6 +62,16 @@ def _write(card: Card, spec: str, folder: Path) -> str:
     return str(path)
 
 
+def fetch_named(card: Card, settings: CommonSettings, progress: Progress) -> Path:
+    """The folder of the card's files. Raises `SourceError` naming the model."""
+    try:
+        return fetch(
+            card, cache_dir=settings.cache_dir, offline=settings.offline, progress=progress
+        )
+    except SourceError as error:
+        raise SourceError(f"model '{card.name}': {error.message}") from error
+
+
 def _fetch(card: Card, settings: WorkerSettings) -> None:
     if cached(card, settings.cache_dir) is not None:
         return
@@ -73,7 +85,7 @@ def _fetch(card: Card, settings: WorkerSettings) -> None:
             _tell(f"fetching {what}: {done // MB} MB{of}")
 
     _tell(f"fetching {card.name} …")
-    fetch(card, cache_dir=settings.cache_dir, offline=settings.offline, progress=tell)
+    fetch_named(card, settings, tell)
 
 
 def _tell(line: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from shoal.core.batcher import Budget
-from shoal.errors import ConfigError
+from shoal.errors import ConfigError, reason
 from shoal.sim.scenario import CPU, GPU, Device, Model
 
 #: Of a model that the file does not describe: an encoder of 100 million parameters in float16, and
@@ -73,7 +73,7 @@ def read_fleet(path: Path) -> Fleet:
     try:
         fleet = msgspec.convert(tomllib.loads(path.read_text()), Fleet)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{path}: {error}") from None
+        raise ConfigError(f"{path}: {reason(error)}") from None
     except msgspec.ValidationError as error:
         raise ConfigError(
             f"{path}: {error}; a kind has name, base_ms, token_us, memory_gb and may have price"

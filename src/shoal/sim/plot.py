@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from shoal.errors import ConfigError
+from shoal.errors import ConfigError, reason
 from shoal.sim.report import Row
 
 
@@ -39,4 +39,4 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     try:
         figure.savefig(path)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot write {path}: {error}") from None
+        raise ConfigError(f"cannot write {path}: {reason(error)}") from None

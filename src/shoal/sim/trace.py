@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from shoal.errors import ConfigError
+from shoal.errors import ConfigError, reason
 from shoal.sim.workload import Request
 
 #: Tokens of an item of which a trace tells nothing: a short paragraph.
@@ -108,7 +108,7 @@ def _calls(path: Path) -> Iterator[Call]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from None
+        raise ConfigError(f"{path}: cannot be read: {reason(error)}") from None
     lines = text.splitlines()
     read = _json_call if text.lstrip().startswith("{") else None
     rows: Iterator[tuple[int, Any]]

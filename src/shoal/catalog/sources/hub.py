@@ -22,7 +22,7 @@ from huggingface_hub.utils.tqdm import tqdm
 from shoal.catalog import cache
 from shoal.catalog.cache import Progress
 from shoal.catalog.sources.formats import DATA_FILES, FOREIGN_FOLDERS, TEXT_FILES, files_of
-from shoal.errors import SourceError
+from shoal.errors import SourceError, reason
 
 #: The base error of whichever httpx huggingface_hub was built on.
 _TransportError: type[Exception] = errors.HTTPError  # type: ignore[attr-defined]
@@ -109,7 +109,9 @@ def _recorded(file: Path) -> str | None:
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError) as error:
-        raise SourceError(f"{file}: cannot be read: {error}; delete it to pull anew") from None
+        raise SourceError(
+            f"{file}: cannot be read: {reason(error)}; delete it to pull anew"
+        ) from None
 
 
 def _record(file: Path, record: Record) -> None:

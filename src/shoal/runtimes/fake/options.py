@@ -78,7 +78,7 @@ def options_of(load: Load) -> FakeOptions:
     try:
         options = msgspec.convert(load.options, FakeOptions)
     except msgspec.ValidationError as error:
-        raise ModelLoadFailed(f"options of '{load.model}': {error}") from None
+        raise ModelLoadFailed(f"options: {error}") from None
     if (wrong := fault(options.table)) is not None:
-        raise ModelLoadFailed(f"options of '{load.model}': {wrong}")
+        raise ModelLoadFailed(f"options: {wrong}")
     return options

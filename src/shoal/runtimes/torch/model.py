@@ -148,7 +148,7 @@ def _load_encoder(load: Load, device: torch.device) -> Encoder:
     encoder = family(Path(load.path), _dtype(load.dtype, device), device)
     if not 0 < load.max_tokens <= encoder.max_tokens:
         raise ModelLoadFailed(
-            f"max_tokens of {load.model} is {load.max_tokens}, but its positions allow 1 to "
+            f"max_tokens is {load.max_tokens}, but the model's positions allow 1 to "
             f"{encoder.max_tokens}"
         )
     return encoder

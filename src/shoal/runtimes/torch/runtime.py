@@ -87,7 +87,7 @@ class TorchRuntime:
         """
         if load.options:
             raise ModelLoadFailed(
-                f"{load.model}: the torch runtime has no options; its profile gives "
+                "the torch runtime has no options; its profile gives "
                 f"{', '.join(load.options)}"
             )
         if load.model in self._models:
@@ -102,7 +102,7 @@ class TorchRuntime:
         except (RuntimeError, ValueError, OSError, MemoryError) as error:
             if memory.is_out_of_memory(error):
                 raise OutOfMemory(f"{load.model} did not fit: {_first_line(error)}") from None
-            raise ModelLoadFailed(f"{load.model}: {type(error).__name__}: {error}") from error
+            raise ModelLoadFailed(f"{type(error).__name__}: {error}") from error
         self._models[load.model] = model
         return Loaded(load.model, model.bytes, time.perf_counter() - began)
 
