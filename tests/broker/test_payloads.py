@@ -150,6 +150,8 @@ def test_the_kind_of_store_is_checked_at_once() -> None:
         Payloads("file://relative")
     with pytest.raises(ConfigError, match="names no bucket"):
         Payloads("s3:///prefix")
+    with pytest.raises(ConfigError, match="more than a bucket"):
+        Payloads("s3://bucket/prefix?region=x")
 
 
 async def test_without_a_store_only_its_use_fails() -> None:
@@ -159,10 +161,25 @@ async def test_without_a_store_only_its_use_fails() -> None:
         await store.put("k", b"x")
 
 
-async def test_a_store_that_cannot_be_opened_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
-    with pytest.raises(ConfigError, match="Account must be specified"):
-        await Payloads("az://container").get("k")
+@pytest.mark.parametrize(
+    ("url", "environ", "told"),
+    [
+        ("az://c", {}, "Account must be specified; set AZURE_STORAGE_ACCOUNT_NAME and"),
+        ("gs://b", {"GOOGLE_APPLICATION_CREDENTIALS": "/etc/passwd"}, "set GOOGLE_APPLICATION_"),
+        ("s3://b", {"AWS_ACCESS_KEY_ID": "x"}, "Missing SecretAccessKey; set AWS_ACCESS_KEY_ID"),
+        ("s3://b", {"AWS_ALLOW_HTTP": "maybe"}, '"maybe"'),
+        ("s3://a b", {}, "cannot be opened"),
+    ],
+)
+def test_an_object_store_that_cannot_be_opened_says_why_at_once(
+    monkeypatch: pytest.MonkeyPatch, url: str, environ: dict[str, str], told: str
+) -> None:
+    for name in [name for name in os.environ if name.startswith(("AWS_", "AZURE_", "GOOGLE_"))]:
+        monkeypatch.delenv(name)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match=f"payload_url '{url}' .*{told}"):
+        Payloads(url)
 
 
 async def test_a_folder_that_refuses_is_unavailable(tmp_path: Path) -> None:
@@ -190,11 +207,11 @@ async def test_a_bucket_that_is_not_there_is_unavailable(
         await Payloads("s3://nobody-made-this").put("k", b"x")
 
 
-def test_the_library_of_object_stores_is_loaded_by_its_first_use_only() -> None:
+def test_the_library_of_object_stores_is_loaded_only_where_one_is_named() -> None:
     code = (
         "import sys, shoal, shoal.gateway.service, shoal.worker.main;"
         "from shoal.broker.payloads import Payloads;"
-        "Payloads('s3://bucket'); print('obstore' in sys.modules)"
+        "Payloads('file:///dir'); print('obstore' in sys.modules)"
     )
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60

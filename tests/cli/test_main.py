@@ -54,6 +54,7 @@ def test_help_loads_nothing_heavy() -> None:
         (["gateway", "--port", "x"], {}, 2, "flags: setting 'port': 'x' is not a whole number"),
         (["gateway", "--config", "/nowhere.toml"], {}, 2, "/nowhere.toml: No such file"),
         (["gateway", "--port", "0"], {}, 2, "broker_url is not set"),
+        (["serve", "--port", "0", "--payload-url", "az://c"], {}, 2, "set AZURE_STORAGE_ACCOUNT_"),
         (["status", "--broker-url", "nats://127.0.0.1:9"], {}, 75, "cannot reach the broker"),
         (["runtime", "--kind", "trch", "--socket", "x"], {}, 2, "trch"),
     ],

@@ -26,6 +26,12 @@ T = TypeVar("T")
 #: The caller's deadline is 30 s in all. How to connect is left to the vendor's variables: options
 #: given here would replace them.
 _RETRY: RetryConfig = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
+#: What says who we are, by the URL's scheme.
+_VARIABLES = {
+    "s3": "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS, the file of a service account",
+    "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+}
 
 
 class ObjectPayloads:
@@ -36,7 +42,10 @@ class ObjectPayloads:
         try:
             self._store = from_url(url, retry_config=_RETRY)
         except (BaseError, ValueError) as error:
-            raise ConfigError(f"payload_url '{url}' cannot be opened: {_reason(error)}") from None
+            raise ConfigError(
+                f"payload_url '{url}' cannot be opened: {_reason(error)}; "
+                f"set {_VARIABLES[url.partition(':')[0]]}"
+            ) from None
 
     async def put(self, key: str, data: Buffer) -> None:
         # Several parts could be left in the bucket half sent, where no listing shows them.

@@ -46,18 +46,24 @@ class Backend(Protocol):
 
 
 class Payloads:
-    """The store that `url` names. It is opened by the first call: most requests need none.
+    """The store that `url` names.
 
     Every call raises `Unavailable` if the store refuses, fails or is too slow, and `ConfigError`
-    if no store is set or it cannot be opened.
+    if no store is set.
     """
 
     def __init__(self, url: str | None) -> None:
-        """Raises `ConfigError` for a URL of a kind that is not known."""
+        """Blocking. Raises `ConfigError` for a URL that is none, or that lacks what it needs.
+
+        An object store is opened here, which asks no network. A folder is made by the first call:
+        most deployments need it late or never, and it may yet be mounted.
+        """
         self._url = url
         self._backend: Backend | None = None
         if url is not None:
             _check(url)
+            if not url.startswith("file:"):
+                self._backend = _open_object(url)
 
     @property
     def configured(self) -> bool:
@@ -112,8 +118,7 @@ class Payloads:
 
     async def _opened(self) -> Backend:
         if self._backend is None:
-            # Off the loop: the library of object stores takes 15 ms to import.
-            self._backend = await asyncio.to_thread(_open, self._url)
+            self._backend = await asyncio.to_thread(_open_folder, self._url)
         return self._backend
 
 
@@ -129,19 +134,26 @@ def _check(url: str) -> None:
         raise ConfigError(f"payload_url '{url}' needs an absolute path: file:///dir")
     if parts.scheme != "file" and not parts.netloc:
         raise ConfigError(f"payload_url '{url}' names no bucket: {parts.scheme}://bucket/prefix")
+    if parts.query or parts.fragment:
+        raise ConfigError(
+            f"payload_url '{url}' has more than a bucket and a prefix: give the rest in the "
+            "variables of the store's vendor"
+        )
 
 
-def _open(url: str | None) -> Backend:
+def _open_folder(url: str | None) -> Backend:
     """Blocking. Raises `ConfigError`, or `OSError` for a folder that cannot be made."""
     if url is None:
         raise ConfigError(
             "payload_url is not set: name a store that all gateways and workers share, such as "
             "file:///shared/dir or s3://bucket/prefix"
         )
-    if url.startswith("file:"):
-        from shoal.broker.payload_files import FilePayloads
+    from shoal.broker.payload_files import FilePayloads
 
-        return FilePayloads(Path(unquote(urlsplit(url).path)))
+    return FilePayloads(Path(unquote(urlsplit(url).path)))
+
+
+def _open_object(url: str) -> Backend:
     from shoal.broker.payload_objects import ObjectPayloads
 
     return ObjectPayloads(url)
