@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import shoal
 from shoal.client import Limits
 from shoal.errors import InvalidItem, UnknownModel
-from tests.cli.serving import Serving, descendants, serve
+from tests.cli.serving import Serving, descendants, serve, until
 
 TEXTS = [f"text {n}" for n in range(300)]
 
@@ -41,6 +41,10 @@ def test_the_gateway_describes_itself(client: shoal.Client) -> None:
     assert client.health() and client.ready()
     assert "fake" in [model.id for model in client.models()]
     assert client.model("fake").dims == {"encode": 8}
+    until(lambda: client.model("fake").lanes == 1, "a worker says that it holds it")
+    fake = client.model("fake")
+    assert fake.state == "resident"
+    assert fake.bytes > 0
     with pytest.raises(UnknownModel, match="'fake'"):
         client.encode("fakr", "a")
 

@@ -25,6 +25,8 @@ class Model(msgspec.Struct, frozen=True):
         id: the name to ask for it by; `aliases` are others.
         dims: task -> width of a vector.
         state: ``resident``, ``loading`` or ``failed``; ``available`` while no worker has it.
+        lanes: devices that hold it now.
+        bytes: what one copy holds, as measured; 0 until it was loaded once.
     """
 
     id: str
@@ -37,6 +39,8 @@ class Model(msgspec.Struct, frozen=True):
     languages: list[str] = []
     description: str | None = None
     state: str = "available"
+    lanes: int = 0
+    bytes: int = 0
 
 
 class ModelList(msgspec.Struct, frozen=True):
