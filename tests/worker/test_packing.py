@@ -178,7 +178,7 @@ async def test_a_runtime_whose_memory_does_not_come_back_is_started_anew(
     old = worker._lanes._processes["cpu", "fake"].pid
     for rss in [100 * MB, *[200 * MB + 2 * SLACK_BYTES] * READINGS]:
         worker._loop.emit(ev.StatsSeen("cpu", "fake", rss, {"a": 60 * MB}))
-    assert worker.core.lanes["cpu"].runtimes["fake"].state == "stopping"
+    await until(lambda: worker.core.lanes["cpu"].runtimes["fake"].state == "stopping")
     await ask(gateway, "a")
     assert worker._lanes._processes["cpu", "fake"].pid != old
     assert 'shoal_worker_runtime_recycles_total{kind="fake",lane="cpu"} 1.0' in (

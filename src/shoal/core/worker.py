@@ -1,7 +1,9 @@
 """The worker's state machine: what to pull, prepare, run, answer, give back, load and restart.
 
-`handle(event, now)` is the only mutator and returns what the shell is to do; `next_wake()` says
-when to send `Ticked`. Pure: no clock, no I/O, no queue, no device, no contents.
+`handle(event, now)` returns what the shell is to do: what follows from the event alone (`react`), then
+what follows from all that is known (`decide`). A shell to which many events come at once reacts to each
+and decides once; `next_wake()` says when to decide again though nothing happened. Pure: no clock, no
+I/O, no queue, no device, no contents.
 """
 
 from __future__ import annotations
@@ -79,6 +81,7 @@ class WorkerCore:
         self.units = Units(self.models)
         self.draining = False
         self._connected = True
+        self._undecided = True
         self._wake = NEVER  # until then nothing is due, unless something happens
         self._residency = Residency(self.lanes, self.models, self.pinned, config.cooldown_s)
         limits = Limits(config.eviction, config.on_demand, config.settle_s, config.rss_ceiling)
@@ -91,24 +94,33 @@ class WorkerCore:
         self._returning = Returning(*parts)
 
     def handle(self, event: ev.Event, now: float) -> list[Instruction]:
-        """Take in what happened at `now`; returns what to do, in order."""
-        if isinstance(event, QUIET) and now < self._wake:
-            return self._react(event, now)
-        self._wake = NEVER
+        """Take in what happened at `now` and decide; returns what to do, in order."""
+        return self.react(event, now) + self.decide(now)
+
+    def react(self, event: ev.Event, now: float) -> list[Instruction]:
+        """Take in what happened at `now`; returns what follows from it alone."""
+        if not isinstance(event, QUIET):
+            self._undecided = True
+        if not isinstance(event, FREQUENT):
+            self._pulls.residency_changed()
+        return self._react(event, now)
+
+    def decide(self, now: float) -> list[Instruction]:
+        """What follows from all that happened since this was last asked, and from the time."""
+        if not self._undecided and now < self._wake:
+            return []
+        self._undecided, self._wake = False, NEVER
         self._residency.cool(now)
-        out = self._react(event, now)
-        out += self.units.look(now)
+        out = self.units.look(now)
         out += self._packing.decide(now, begin=self._connected and not self.draining)
         out += self._residency.decide(now)
         out += self._dispatch.decide(now, self._residency.spared)
         if self._connected and not self.draining:
-            if not isinstance(event, FREQUENT):
-                self._pulls.residency_changed()
             out += self._pulls.decide(now)
         return out
 
     def next_wake(self, now: float) -> float | None:
-        """When the shell must send `Ticked` at the latest; None: only events matter."""
+        """When the shell must let it decide again at the latest; None: only events matter."""
         times = [
             self.units.next_wake(),
             self._residency.next_wake(),

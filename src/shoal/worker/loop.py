@@ -50,7 +50,8 @@ class Loop:
         self._clock = BrokerClock()
         self._batches = Batches(self.units, watch, catalog)
         self._events: deque[ev.Event] = deque()
-        self._handling = False
+        self._performing = False
+        self._deciding = False
         self._empty = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = float("inf")
@@ -82,19 +83,32 @@ class Loop:
     # --- events in --------------------------------------------------------------------------------
 
     def emit(self, event: ev.Event) -> None:
-        """Let the core react; events that come up meanwhile follow in order."""
+        """Let the core react; it decides once all that comes in this turn of the loop was told."""
         self._events.append(event)
-        if self._handling:
-            return
-        self._handling = True
+        if not self._deciding:
+            self._deciding = True
+            asyncio.get_running_loop().call_soon(self._decide)
+        if not self._performing:
+            self._perform_all([], time.monotonic())
+
+    def _decide(self) -> None:
+        self._deciding = False
+        now = time.monotonic()
+        self._perform_all(self.core.decide(now), now)
+        self._set_timer()
+
+    def _perform_all(self, instructions: list[ev.Instruction], now: float) -> None:
+        """Perform these; events that came up or come up meanwhile follow in order."""
+        self._performing = True
         try:
+            for instruction in instructions:
+                self._perform(instruction, now)
             while self._events:
                 now = time.monotonic()
-                for instruction in self.core.handle(self._events.popleft(), now):
+                for instruction in self.core.react(self._events.popleft(), now):
                     self._perform(instruction, now)
         finally:
-            self._handling = False
-        self._set_timer()
+            self._performing = False
 
     def _set_timer(self) -> None:
         now = time.monotonic()
@@ -108,7 +122,7 @@ class Loop:
 
     def _ring(self) -> None:
         self._timer, self._timer_at = None, float("inf")
-        self.emit(ev.Ticked())
+        self._decide()
 
     def delivered(self, pull: int, delivery: Delivery) -> None:
         """A unit came from the queue."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from functools import partial
+from queue import SimpleQueue
 
 from shoal.errors import ComputeFailed, ShoalError
 from shoal.tasks import encode
@@ -74,39 +74,31 @@ class _Thread:
         self._on_prepared = on_prepared
         self._report_units = report_units
         self._loop = loop
-        self._work: deque[tuple[Unit, Contents, Preparer]] = deque()
-        self._wake = threading.Event()
         self._stopped = False
+        self._work: SimpleQueue[tuple[Unit, Contents, Preparer] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def submit(self, unit: Unit, contents: Contents, preparer: Preparer) -> None:
-        self._work.append((unit, contents, preparer))
-        self._wake.set()
+        self._work.put((unit, contents, preparer))
 
     def stop(self) -> None:
         self._stopped = True
-        self._wake.set()
+        self._work.put(None)
         self._thread.join(timeout=5.0)
 
     def _run(self) -> None:
-        while True:
-            self._wake.wait()
-            self._wake.clear()
-            if self._stopped:
-                return
-            done = []
-            while self._work:
-                unit, contents, preparer = self._work.popleft()
-                done.append((unit.id, prepare(unit, contents, preparer), time.monotonic()))
-                contents = ()  # lets go of the bytes, also while nothing else comes
-                if len(done) >= self._report_units:
-                    self._report(done)
-                    done = []
-            self._report(done)
+        done: list[tuple[str, Outcome, float]] = []
+        while (work := self._work.get()) is not None and not self._stopped:
+            unit, contents, preparer = work
+            done.append((unit.id, prepare(unit, contents, preparer), time.monotonic()))
+            work, contents = None, ()  # lets go of the bytes, also while nothing else comes
+            if self._work.empty() or len(done) >= self._report_units:
+                self._report(done)
+                done = []
 
     def _report(self, done: list[tuple[str, Outcome, float]]) -> None:
-        if done and not self._stopped:
+        if not self._stopped:
             self._loop.call_soon_threadsafe(self._on_prepared, done)
 
 
