@@ -202,13 +202,24 @@ async def has_heard(listener: Served, other: Served, worker: ScriptedWorker) -> 
     await pulsed(listener, worker, lambda pulse: True)
 
 
+async def holding(pair: tuple[Served, Served], worker: ScriptedWorker, item_s: float) -> Held:
+    """The worker keeps what comes from now on; both gateways know what an item takes."""
+    for served in pair:
+        await costly(served, worker, item_s)
+    return Held(worker)
+
+
+async def all_answered(held: Held, waiting: list[asyncio.Task[httpx.Response]]) -> None:
+    """Let go of everything: it is all that was missing."""
+    held.send_all()
+    assert {answer.status_code for answer in await asyncio.gather(*waiting)} == {200}
+
+
 async def test_two_gateways_share_one_window(
     pair: tuple[Served, Served], worker: ScriptedWorker
 ) -> None:
     first, second = pair
-    for served in pair:
-        await costly(served, worker, 2.0**-6)  # 14 units in the window of 0.23 s
-    held = Held(worker)
+    held = await holding(pair, worker, 2.0**-6)  # 14 units in the window of 0.23 s
     waiting = calls(first, 40)
     await until(lambda: first.app.gateway.inflight.units == 40 and len(held.units) == 14 + 3)
     await has_heard(second, first, worker)
@@ -217,18 +228,14 @@ async def test_two_gateways_share_one_window(
     # Of the window as much as of all that waits is here; alone it would be 17 as well.
     await until(lambda: len(held.units) >= 17 + 8)
     assert second.app.gateway.inflight.outstanding().queued_s[MODEL] * 2**6 <= 9
-    held.send_all()
-    answers = await asyncio.gather(*waiting)
-    assert [answer.status_code for answer in answers] == [200] * 80
+    await all_answered(held, waiting)
 
 
 async def test_two_gateways_share_the_limit_and_a_light_user_finds_room(
     pair: tuple[Served, Served], worker: ScriptedWorker
 ) -> None:
     first, second = pair
-    for served in pair:
-        await costly(served, worker, 1.0)
-    held = Held(worker)
+    held = await holding(pair, worker, 1.0)
     waiting = calls(first, 5, x_user="flood")
     await until(lambda: first.app.gateway.inflight.units == 5)
     await has_heard(second, first, worker)
@@ -237,17 +244,14 @@ async def test_two_gateways_share_the_limit_and_a_light_user_finds_room(
     assert int(refused.headers["retry-after"]) >= 1
     waiting += calls(second, 1, x_user="light")
     await until(lambda: any(u.reply_to.endswith(second.app.gateway.id) for u, _ in held.units))
-    held.send_all()
-    assert [(await answer).status_code for answer in waiting] == [200] * 6
+    await all_answered(held, waiting)
 
 
 async def test_bulk_work_takes_no_room_from_interactive_work(
     pair: tuple[Served, Served], worker: ScriptedWorker
 ) -> None:
     first, second = pair
-    for served in pair:
-        await costly(served, worker, 1.0)
-    held = Held(worker)
+    held = await holding(pair, worker, 1.0)
     waiting = calls(first, 30, x_class="bulk")
     await until(lambda: first.app.gateway.inflight.units == 30)
     await has_heard(second, first, worker)
@@ -257,17 +261,14 @@ async def test_bulk_work_takes_no_room_from_interactive_work(
     assert any(p.bulk_s.get(MODEL) == 30.0 for p in worker.gateway_pulses)
     waiting += calls(second, 2)
     await until(lambda: sum(unit.klass == "work" for unit, _ in held.units) == 2)
-    held.send_all()
-    assert [(await answer).status_code for answer in waiting] == [200] * 52
+    await all_answered(held, waiting)
 
 
 async def test_a_deadline_at_one_gateway_leaves_the_other_alone(
     pair: tuple[Served, Served], worker: ScriptedWorker
 ) -> None:
     first, second = pair
-    for served in pair:
-        await costly(served, worker, 0.05)
-    held = Held(worker)
+    held = await holding(pair, worker, 0.05)
     kept = calls(first, 6)
     late = calls(second, 6, x_request_timeout="0.4")
     assert [(await answer).status_code for answer in late] == [504] * 6
@@ -276,8 +277,7 @@ async def test_a_deadline_at_one_gateway_leaves_the_other_alone(
     own = {u.request for u, _ in held.units if u.reply_to.endswith(id_)}
     await until(lambda: own <= set(worker.cancelled))
     assert all(request.startswith(id_) for request in worker.cancelled)
-    held.send_all()
-    assert [(await answer).status_code for answer in kept] == [200] * 6
+    await all_answered(held, kept)
 
 
 async def test_a_gateway_that_leaves_no_longer_counts_at_once(
