@@ -71,7 +71,7 @@ class Admission:
         bulk = {m: b for (m, klass), b in self._backlogs.items() if klass == "bulk"}
         return ev.Outstanding(
             {model: max(b.seconds, LEAST_OUTSTANDING_S) for model, b in work.items()},
-            {model: b.queued_s for model, b in work.items()},
+            {model: max(0.0, b.queued_s) for model, b in work.items()},  # sums drift
             {model: len(b.requests) for model, b in work.items()},
             {model: max(b.seconds, LEAST_OUTSTANDING_S) for model, b in bulk.items()},
             _told(work),

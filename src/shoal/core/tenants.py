@@ -72,10 +72,10 @@ class SecondsByTenant:
     def remove(self, tenant: str, seconds: float) -> None:
         """One unit of this tenant less, which was added before."""
         self._units[tenant] -= 1
-        self._seconds[tenant] -= seconds
+        # Sums of what was added and removed drift; nothing is nothing.
+        self._seconds[tenant] = max(0.0, self._seconds[tenant] - seconds)
         if not self._units[tenant]:
             del self._units[tenant], self._seconds[tenant]
-        # Sums of what was added and removed drift; nothing is nothing.
         self.total = self.total - seconds if self._units else 0.0
 
     def of(self, tenant: str) -> float:

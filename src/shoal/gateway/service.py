@@ -139,8 +139,9 @@ class Gateway:
     def _on_pulse(self, data: bytes, reply: str, status: str | None, subject: str) -> None:
         try:
             pulse = decode_queue(data)
-        except ProtocolError:
+        except ProtocolError as error:
             self.metrics.error(ProtocolError.code)
+            _log.event("message_unreadable", level="warning", subject=subject, error=error)
             return
         if isinstance(pulse, WorkerPulse):
             self.fleet.heard(pulse, asyncio.get_running_loop().time())

@@ -6,9 +6,10 @@ other.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from shoal.errors import ProtocolError
 
@@ -16,6 +17,11 @@ PROTOCOL_VERSION = 1
 
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
+
+#: Figures that others add up or decide by: one that is none, negative or endless would spoil all
+#: that follows, so a message with one is not read. 1e9 s are 30 years.
+Seconds = Annotated[float, Meta(ge=0.0, le=1e9)]
+Count = Annotated[int, Meta(ge=0)]
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True):

@@ -7,7 +7,7 @@ import msgspec
 from shoal.errors import ErrorInfo
 from shoal.values import EncodeParams, Encoding, Task, TrafficClass
 from shoal.wire.arrays import Array
-from shoal.wire.codec import Buffer, Message, decode
+from shoal.wire.codec import Buffer, Count, Message, Seconds, decode
 
 
 class Payload(msgspec.Struct, frozen=True, array_like=True):
@@ -113,24 +113,24 @@ class ModelPulse(msgspec.Struct, frozen=True, array_like=True):
     """
 
     state: str
-    lanes: int
-    seconds_per_byte: float
-    seconds_per_item: float
-    shelf_s: float = 0.0
+    lanes: Count
+    seconds_per_byte: Seconds
+    seconds_per_item: Seconds
+    shelf_s: Seconds = 0.0
     reason: str | None = None
-    longest_item_s: float | None = None
-    bytes: int = 0
-    load_s: float = 0.0
+    longest_item_s: Seconds | None = None
+    bytes: Count = 0
+    load_s: Seconds = 0.0
     pinned: bool = False
-    batch_s: float = 0.0
+    batch_s: Seconds = 0.0
 
 
 class LaneMemory(msgspec.Struct, frozen=True, array_like=True):
     """Bytes of one lane: held by models, the budget for them, and resident in its processes."""
 
-    held_bytes: int
-    budget_bytes: int
-    rss_bytes: int = 0
+    held_bytes: Count
+    budget_bytes: Count
+    rss_bytes: Count = 0
 
 
 class WorkerPulse(Message, frozen=True, tag="worker-pulse"):
@@ -141,7 +141,7 @@ class WorkerPulse(Message, frozen=True, tag="worker-pulse"):
     host: str
     lanes: list[str]
     models: dict[str, ModelPulse]
-    units_held: int = 0
+    units_held: Count = 0
     draining: bool = False
     ready: bool = False  # every lane did a forward pass lately (or answered a probe)
     memory: dict[str, LaneMemory] = {}
@@ -159,12 +159,12 @@ class GatewayPulse(Message, frozen=True, tag="gateway-pulse"):
 
     gateway: str
     pool: str
-    outstanding_s: dict[str, float]
-    queued_s: dict[str, float] = {}
-    requests: dict[str, int] = {}
-    bulk_s: dict[str, float] = {}
-    waiting_s: dict[str, dict[str, float]] = {}
-    bulk_waiting_s: dict[str, dict[str, float]] = {}
+    outstanding_s: dict[str, Seconds]
+    queued_s: dict[str, Seconds] = {}
+    requests: dict[str, Count] = {}
+    bulk_s: dict[str, Seconds] = {}
+    waiting_s: dict[str, dict[str, Seconds]] = {}
+    bulk_waiting_s: dict[str, dict[str, Seconds]] = {}
 
 
 class Pulled(Message, frozen=True, tag="pulled"):

@@ -8,7 +8,7 @@ import msgspec
 
 from shoal.errors import ErrorInfo
 from shoal.wire.arrays import Array
-from shoal.wire.codec import PROTOCOL_VERSION, Buffer, Message, decode
+from shoal.wire.codec import PROTOCOL_VERSION, Buffer, Count, Message, Seconds, decode
 
 
 class Capabilities(msgspec.Struct, frozen=True, array_like=True):
@@ -50,8 +50,8 @@ class Load(Message, frozen=True, tag="load"):
 
 class Loaded(Message, frozen=True, tag="loaded"):
     model: str
-    bytes: int
-    seconds: float
+    bytes: Count
+    seconds: Seconds
 
 
 class Unload(Message, frozen=True, tag="unload"):
