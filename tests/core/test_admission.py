@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.core import admission_events as ev
-from shoal.core.admission import Admission
+from shoal.core.admission import SETTLED_FOR_S, Admission
 from shoal.core.backlog import LEAST_OUTSTANDING_S
-from shoal.core.settled import SETTLED_FOR_S
 from shoal.errors import (
     DeadlineExceeded,
     ModelLoadFailed,

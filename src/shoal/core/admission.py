@@ -14,7 +14,7 @@ from typing import assert_never, get_args
 from shoal.core import admission_events as ev
 from shoal.core.backlog import LEAST_OUTSTANDING_S, Backlog, Held
 from shoal.core.peers import Peers
-from shoal.core.settled import Settled
+from shoal.core.recent import Recent
 from shoal.errors import DeadlineExceeded, ModelLoadFailed, Overloaded, RequestCancelled, ShoalError
 from shoal.values import TrafficClass
 
@@ -28,6 +28,11 @@ ANNOUNCE_SHARE = 1 / 8
 #: together: a pulse goes to every gateway and worker four times a second.
 TENANTS_TOLD = 64
 TENANTS_TOLD_IN_ALL = 2048
+#: Seconds for which a second answer is still told from one that was never asked for. Longer than
+#: any worker goes on resending.
+SETTLED_FOR_S = 300.0
+#: Most units remembered for that; about 10 MB.
+SETTLED_MOST = 50_000
 
 
 class Admission:
@@ -47,7 +52,7 @@ class Admission:
         self._backlogs: dict[tuple[str, TrafficClass], Backlog] = {}
         self._request_of: dict[str, Held] = {}
         self._unsent: dict[str, None] = {}
-        self._settled = Settled()
+        self._settled = Recent(SETTLED_FOR_S, SETTLED_MOST)
         self._peers = Peers()
 
     @property

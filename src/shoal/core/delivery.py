@@ -9,7 +9,6 @@ whose caller is gone is terminated before it costs device time.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Literal
 
@@ -18,6 +17,7 @@ import msgspec
 from shoal.core import events as ev
 from shoal.core.events import Instruction, Item, UnitHead
 from shoal.core.models import ModelState
+from shoal.core.recent import Recent
 from shoal.core.timers import Timers
 from shoal.errors import ErrorInfo
 from shoal.values import features_of
@@ -35,7 +35,8 @@ MAX_REPLY_AGE_S = 30.0
 LOOK_S = 0.05
 #: Units given back by a worker that cannot serve them wait this long: another asks first.
 RETURN_DELAY_S = 0.05
-#: How long cancelled request ids are remembered for units that still sit on the queue.
+#: How long requests that were called off are remembered, and how many: a unit may be on its way
+#: here, or stay on the queue because its gateway could not take it off.
 CANCEL_MEMORY_S = 120.0
 CANCEL_MEMORY = 100_000
 
@@ -51,7 +52,7 @@ class Held(msgspec.Struct):
     unstarted: int = 0
     strikes: int = 0
     replied: bool = False
-    resend_s: float = 0.0
+    resend_s: float = RESEND_S
     unheard: bool = False  # the latest send; `unheard_since`: the first of those in a row
     unheard_since: float | None = None
 
@@ -65,7 +66,7 @@ class Units:
         self._timers = Timers()  # the deadline of an open unit, the next resend of an answered one
         self._open_of: dict[str, dict[str, Held]] = {}  # model -> its units that are not answered
         self._requests: dict[str, dict[str, None]] = {}  # request -> likewise
-        self._gone = CancelMemory()
+        self._gone = Recent(CANCEL_MEMORY_S, CANCEL_MEMORY)
         self._looked_at = 0.0
 
     def __len__(self) -> int:
@@ -100,7 +101,7 @@ class Units:
         self._open(held)
         model.hold(head.klass, waiting_s)
         _count(model, head, 1)
-        if head.request in self._gone:
+        if self._gone.knows(head.request, now):
             return self.terminate(head.id, "cancelled")
         return [ev.Prepare(head.id)]
 
@@ -148,8 +149,7 @@ class Units:
 
     def reply(self, held: Held, now: float) -> list[Instruction]:
         """Send the answer, and work out when to send it again."""
-        held.resend_s = min(RESEND_MAX_S, held.resend_s * 2) if held.replied else RESEND_S
-        self._answered(held, now + held.resend_s)
+        self._answered(held, now)
         if not held.unheard:
             held.unheard_since = None
         held.unheard = False
@@ -161,8 +161,7 @@ class Units:
         if held is None or held.replied:
             return []
         self._off_shelf(held)
-        held.resend_s = RESEND_S
-        self._answered(held, now + RESEND_S)
+        self._answered(held, now)
         return [ev.Fail(unit, error)]
 
     def unheard(self, unit: str, now: float) -> list[Instruction]:
@@ -193,7 +192,8 @@ class Units:
 
     def cancelled(self, requests: list[str], now: float) -> list[Instruction]:
         """Drop what these requests have here, and what of theirs is still to come."""
-        self._gone.add(requests, now)
+        for request in requests:
+            self._gone.add(request, now)
         units = [unit for request in requests for unit in self._requests.get(request, ())]
         return [i for unit in units for i in self.terminate(unit, "cancelled")]
 
@@ -203,11 +203,12 @@ class Units:
         self._requests.setdefault(head.request, {})[head.id] = None
         self._timers.set(head.id, head.deadline)
 
-    def _answered(self, held: Held, resend_at: float) -> None:
+    def _answered(self, held: Held, now: float) -> None:
         if not held.replied:
             held.replied = True
             self._no_longer_open(held.head)
-        self._timers.set(held.head.id, resend_at)
+        self._timers.set(held.head.id, now + held.resend_s)
+        held.resend_s = min(RESEND_MAX_S, 2 * held.resend_s)
 
     def _no_longer_open(self, head: UnitHead) -> None:
         for index, key in ((self._open_of, head.model), (self._requests, head.request)):
@@ -268,21 +269,3 @@ def _count(model: ModelState, head: UnitHead, step: int) -> None:
         model.fetching += step
     else:
         model.coming[head.klass] += step
-
-
-class CancelMemory:
-    """Request ids whose callers are gone, bounded in time and number."""
-
-    def __init__(self) -> None:
-        self._until: OrderedDict[str, float] = OrderedDict()
-
-    def add(self, requests: list[str], now: float) -> None:
-        for request in requests:
-            self._until[request] = now + CANCEL_MEMORY_S
-        while self._until and (
-            len(self._until) > CANCEL_MEMORY or next(iter(self._until.values())) <= now
-        ):
-            self._until.popitem(last=False)
-
-    def __contains__(self, request: str) -> bool:
-        return request in self._until
