@@ -9,7 +9,7 @@ from typer.main import get_command
 from shoal.cli.main import app
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*.md")])
 
 LINK = re.compile(r"\[[^\]]*\]\((?!https?:|mailto:)([^)#\s]*)(#[^)\s]*)?\)")
 COMMAND = re.compile(r"(?:^\$ (?:\.venv/bin/)?|`)shoal ([a-z]+)", re.MULTILINE)
