@@ -178,7 +178,6 @@ class Pool:
             name: ev.PeerModel(
                 model.state,
                 sum(name in lane.resident for lane in core.lanes.values()),
-                model.waiting_s,
                 model.footprint.bytes if model.footprint.measured else 0,
                 model.footprint.load_s if model.footprint.measured else 0.0,
             )

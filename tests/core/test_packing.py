@@ -258,14 +258,14 @@ def test_a_copy_too_many_goes_before_the_last_copy_of_another(waiting_s: float, 
 
 def test_what_a_peer_measured_is_believed() -> None:
     worker = Worker()
-    worker.tell(ev.PeerSeen("peer", {"n": ev.PeerModel("failed", 0, 0.0, 80 * MB, 7.0)}))
+    worker.tell(ev.PeerSeen("peer", {"n": ev.PeerModel("failed", 0, 80 * MB, 7.0)}))
     footprint = worker.core.models["n"].footprint
     assert (footprint.bytes, footprint.load_s) == (80 * MB, 7.0)
 
 
 def test_a_hot_model_is_loaded_once_more_when_what_waits_outlasts_its_load() -> None:
     worker = Worker()
-    worker.tell(ev.PeerSeen("peer", {"n": ev.PeerModel("resident", 1, 0.0, 60 * MB, LOAD_S)}))
+    worker.tell(ev.PeerSeen("peer", {"n": ev.PeerModel("resident", 1, 60 * MB, LOAD_S)}))
     assert worker.demand(0.1, n=1.9 * LOAD_S) == []
     assert worker.demand(0.2, n=9.0) == []
     worker.tell(ev.PeerSeen("peer", {"n": ev.PeerModel("resident", 1)}), 1.0)

@@ -118,7 +118,7 @@ class WorkerMachine(RuleBasedStateMachine):
             self.outside.tell(ev.PeerLost(name))
             return
         seen = {
-            model: ev.PeerModel(state, 1, 0.1, SPECS[model].bytes_estimate, 0.5)
+            model: ev.PeerModel(state, 1, SPECS[model].bytes_estimate, 0.5)
             for model, state in models.items()
         }
         self.outside.tell(ev.PeerSeen(name, seen))

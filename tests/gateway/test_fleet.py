@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import msgspec
 
-from shoal.core.peers import PULSE_FRESH_S
+from shoal.core.pulsing import silent_s
 from shoal.gateway.fleet import Fleet
 from shoal.wire.queue import ModelPulse, WorkerPulse
 from tests.gateway.conftest import MODEL, card
@@ -58,9 +58,9 @@ def test_a_batch_is_what_the_workers_say_and_until_then_what_the_card_says() -> 
 
 def test_silent_workers_are_forgotten() -> None:
     made = fleet(pulse("a", RESIDENT))
-    assert not made.forget_silent(PULSE_FRESH_S)
+    assert not made.forget_silent(silent_s(1))
     assert made.workers == 1
-    assert made.forget_silent(PULSE_FRESH_S + 1)
+    assert made.forget_silent(silent_s(1) + 1)
     assert not made.ready
     assert made.rate(card()).lanes == 0
 

@@ -20,7 +20,7 @@ MODEL = ModelPulse("resident", 2, 1e-6, 1e-5, 0.5, None, 0.01, 100, 2.0, True)
 
 def test_what_a_peer_has() -> None:
     pulse = WorkerPulse("w", "default", "host", ["cuda:0", "cuda:1"], {"m": MODEL})
-    expected = {"m": ev.PeerModel("resident", 2, 0.5, 100, 2.0, True)}
+    expected = {"m": ev.PeerModel("resident", 2, 100, 2.0)}
     assert peer_event(pulse) == ev.PeerSeen("w", expected, lanes=2)
 
 

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sized
 from typing import Any
 
 import msgspec
 
 from shoal.broker.answers import ApiError
 from shoal.broker.connection import Connection
+from shoal.core.pulsing import period_s
 from shoal.errors import BrokerError, ProtocolError
 from shoal.values import TrafficClass
 from shoal.wire import subjects
 from shoal.wire.queue import GatewayPulse, WorkerPulse, decode_queue
 
-#: Every process pulses about once a second; this leaves room for one that is late.
+#: Every process pulses about once a second; this leaves room for one that is late. Workers of a large
+#: pool pulse more seldom: then it is listened for longer.
 LISTEN_S = 1.5
 _STREAM_MISSING = 10059
 
@@ -115,7 +118,7 @@ async def take(connection: Connection) -> Snapshot:
         for subject in (subjects.WORKER_PULSES, subjects.GATEWAY_PULSES)
     ]
     queues = [depth for klass in subjects.CLASSES for depth in await _depths(connection, klass)]
-    await asyncio.sleep(LISTEN_S)
+    await _heard_all(workers)
     for subscription in listening:
         connection.unsubscribe(subscription)
     return Snapshot(
@@ -124,6 +127,14 @@ async def take(connection: Connection) -> Snapshot:
         [_worker(workers[name]) for name in sorted(workers)],
         sorted(queues, key=lambda depth: (depth.pool, depth.model, depth.klass)),
     )
+
+
+async def _heard_all(workers: Sized) -> None:
+    """Listen until every worker should have pulsed twice, in a pool of as many as were heard."""
+    listened_s, need_s = 0.0, LISTEN_S
+    while need_s > listened_s:
+        await asyncio.sleep(need_s - listened_s)
+        listened_s, need_s = need_s, 2 * period_s(len(workers))
 
 
 def _gateway(pulse: GatewayPulse) -> Gateway:

@@ -102,7 +102,8 @@ class Packing:
         return []
 
     def _peer_seen(self, event: ev.PeerSeen, now: float) -> None:
-        self._room.pool.seen(event.worker, event.models, now, event.lanes)
+        if not self._room.pool.seen(event.worker, event.models, now, event.lanes):
+            return
         for name, told in event.models.items():
             model = self._models.get(name)
             if model is not None:

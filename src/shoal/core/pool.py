@@ -9,9 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from shoal.core.events import PeerModel
-
-#: Workers pulse every half second; after six the worker is gone, or cut off.
-FORGET_S = 3.0
+from shoal.core.pulsing import silent_s
 
 
 class Pool:
@@ -43,11 +41,16 @@ class Pool:
 
     def seen(
         self, worker: str, models: Mapping[str, PeerModel], now: float, lanes: int = 1
-    ) -> None:
+    ) -> bool:
+        """Take in a pulse; whether it tells anything new."""
+        if models == self._peers.get(worker) and lanes == self._lanes[worker]:
+            self._heard_at[worker] = now
+            return False
         self.lost(worker)
         self._peers[worker], self._heard_at[worker], self._lanes[worker] = models, now, lanes
         self.lanes += lanes
         self._count(models, 1)
+        return True
 
     def lost(self, worker: str) -> None:
         self._heard_at.pop(worker, None)
@@ -56,7 +59,8 @@ class Pool:
 
     def forget_silent(self, now: float) -> None:
         """A worker that was not heard of for so long is gone, or cut off."""
-        for worker in [w for w, at in self._heard_at.items() if now - at > FORGET_S]:
+        long_s = silent_s(1 + len(self._peers))
+        for worker in [w for w, at in self._heard_at.items() if now - at > long_s]:
             self.lost(worker)
 
     def copies(self, model: str) -> int:

@@ -136,6 +136,11 @@ class WorkerCore:
         self._wake = min(wakes)
         return self._wake
 
+    @property
+    def workers(self) -> int:
+        """How many workers the pool has, this one among them, as far as it was heard of them."""
+        return 1 + self._packing.pool.workers
+
     def pinned_failed(self) -> list[str]:
         """Pinned models that could not be loaded."""
         return [name for name in self._config.pinned if self.models[name].state == "failed"]

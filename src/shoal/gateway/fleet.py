@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from shoal.catalog.card import Card
 from shoal.core.admission_events import Rate
-from shoal.core.peers import PULSE_FRESH_S
+from shoal.core.pulsing import silent_s
 from shoal.values import BYTES_PER_TOKEN
 from shoal.wire.queue import ModelPulse, WorkerPulse
 
@@ -30,7 +30,8 @@ class Fleet:
 
     def forget_silent(self, now: float) -> bool:
         """Drop workers that have been silent for too long; whether there were any."""
-        silent = [w for w, (at, _) in self._pulses.items() if now - at > PULSE_FRESH_S]
+        long_s = silent_s(len(self._pulses))
+        silent = [w for w, (at, _) in self._pulses.items() if now - at > long_s]
         for worker in silent:
             del self._pulses[worker]
         if silent:

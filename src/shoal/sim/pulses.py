@@ -7,13 +7,13 @@ from typing import TypeVar
 
 from shoal.core import admission_events as admission
 from shoal.core import events as ev
+from shoal.core.pulsing import PULSE_S, Rhythm
 from shoal.gateway.service import BUSY_PULSE_S
 from shoal.sim.clock import Clock
 from shoal.sim.gateway import SimGateway
 from shoal.sim.residents import Residents
 from shoal.sim.scenario import Latency
 from shoal.sim.worker import SimWorker
-from shoal.worker.report import PULSE_S
 
 #: A worker that was silent for this long is taken for gone; several periods of a pulse.
 SILENT_S = 5.0
@@ -51,7 +51,8 @@ class Pulses:
         _spread(self._clock, BUSY_PULSE_S, self._gateways, self._gateway_period)
         workers = self._workers
         if self._moving:
-            _spread(self._clock, PULSE_S, range(len(workers)), self._worker_period)
+            looked = [(number, Rhythm()) for number in range(len(workers))]
+            _spread(self._clock, PULSE_S, looked, self._look)
             return
         for worker in workers:
             self._hear(_pulse(worker), worker.name)
@@ -97,11 +98,14 @@ class Pulses:
 
     # --- workers ----------------------------------------------------------------------------------
 
-    def _worker_period(self, number: int) -> None:
+    def _look(self, of: tuple[int, Rhythm]) -> None:
+        number, rhythm = of
         worker = self._workers[number]
         if worker.alive:
-            self._clock.after(self._delay_s, self._hear, _pulse(worker), worker.name)
-        self._clock.after(PULSE_S, self._worker_period, number)
+            pulse = _pulse(worker)
+            if rhythm.due(pulse, worker.core.workers, self._clock.now):
+                self._clock.after(self._delay_s, self._hear, pulse, worker.name)
+        self._clock.after(PULSE_S, self._look, of)
 
     def gone(self, worker: SimWorker) -> None:
         """This worker died; the others notice that it is silent."""

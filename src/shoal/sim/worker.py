@@ -118,10 +118,8 @@ class SimWorker:
             name: ev.PeerModel(
                 state=model.state,
                 lanes=sum(name in lane.resident for lane in self.core.lanes.values()),
-                waiting_s=model.waiting_s,
                 bytes=self._parts.models[name].bytes,
                 load_s=self._parts.models[name].load_s,
-                pinned=name in self.core.pinned,
             )
             for name, model in self.core.models.items()
             if model.state != "absent"

@@ -26,6 +26,7 @@ from shoal.broker.streams import ensure_streams
 from shoal.catalog.fetch import cached
 from shoal.catalog.resolve import Catalog
 from shoal.core import events as ev
+from shoal.core.pulsing import PULSE_S
 from shoal.core.worker import WorkerConfig, WorkerCore
 from shoal.errors import ProtocolError, WorkerCrashed
 from shoal.settings import WorkerSettings
@@ -48,7 +49,7 @@ from shoal.worker.peers import Peers, peer_event
 from shoal.worker.preparing import Preparing
 from shoal.worker.queue import WorkerQueue
 from shoal.worker.replies import Replies
-from shoal.worker.report import PULSE_S, Report
+from shoal.worker.report import Report
 from shoal.worker.spans import Spans
 from shoal.worker.watch import Watch
 

@@ -12,6 +12,7 @@ import time
 
 from shoal.broker.base import Bus
 from shoal.core.lanes import Lane
+from shoal.core.pulsing import PULSE_S, Rhythm
 from shoal.core.worker import WorkerCore
 from shoal.errors import Unavailable
 from shoal.wire import subjects
@@ -20,7 +21,6 @@ from shoal.wire.queue import LaneMemory, ModelPulse, WorkerPulse
 from shoal.worker.lanes import Lanes
 from shoal.worker.watch import Watch
 
-PULSE_S = 0.5
 #: A batch that finished this long ago still proves that the device computes.
 RECENT_S = 10.0
 PROBE_S = 5.0
@@ -38,28 +38,47 @@ class Report:
         self._bus = bus
         self._identity = identity
         self._unready: list[str] = ["starting"]
+        self._rhythm = Rhythm()
 
     async def pulse_forever(self) -> None:
-        """Publish a pulse each period; a lost one costs a period."""
+        """Look at each period how this worker is, and publish that; a lost pulse costs a period."""
         while True:
-            self.pulse()
+            self.look()
             await asyncio.sleep(PULSE_S)
 
     async def probe_forever(self) -> None:
         """Keep the readiness that pulses carry fresh."""
         while True:
             self._unready = await self.missing()
-            self.pulse()
+            self.look()
             await asyncio.sleep(PULSE_S if self._unready else RECENT_S / 2)
 
-    def pulse(self) -> None:
-        """Publish how this worker is, now."""
-        held = len(self._core.units)
+    def look(self) -> None:
+        """Measure how this worker is, and publish it where that is due."""
         self._watch.failures()
-        self._watch.metrics.units_held(held)
+        self._watch.metrics.units_held(len(self._core.units))
         self._watch.metrics.broker_connected(self._bus.connected)
         resident = [m for m in self._core.models.values() if m.state == "resident"]
         self._watch.metrics.resident_models(len(resident))
+        memory = {name: self._memory(lane) for name, lane in self._core.lanes.items()}
+        if self._rhythm.due(self._news(), self._core.workers, time.monotonic()):
+            self._publish(memory)
+
+    @property
+    def _ready(self) -> bool:
+        return not self._unready and not self._core.draining
+
+    def _news(self) -> tuple[object, ...]:
+        """What others must hear at once if it is other than it was."""
+        models = {
+            name: (model.state, self._lanes_of(name)) for name, model in self._core.models.items()
+        }
+        return models, self._core.draining, self._ready
+
+    def _lanes_of(self, model: str) -> int:
+        return sum(model in lane.resident for lane in self._core.lanes.values())
+
+    def _publish(self, memory: dict[str, LaneMemory]) -> None:
         pulse = WorkerPulse(
             self._identity.worker,
             self._identity.pool,
@@ -70,10 +89,10 @@ class Report:
                 for name, model in self._core.models.items()
                 if model.state != "absent"
             },
-            held,
+            len(self._core.units),
             self._core.draining,
-            not self._unready and not self._core.draining,
-            {name: self._memory(lane) for name, lane in self._core.lanes.items()},
+            self._ready,
+            memory,
         )
         subject = f"{subjects.WORKER_PULSES}.{subjects.token(pulse.worker)}"
         with contextlib.suppress(Unavailable):
@@ -81,12 +100,11 @@ class Report:
 
     def _model(self, name: str) -> ModelPulse:
         model = self._core.models[name]
-        lanes = sum(name in lane.resident for lane in self._core.lanes.values())
         most_tokens = model.spec.max_tokens
         token_s, item_s = model.cost.line(most_tokens)
         return ModelPulse(
             model.state,
-            lanes,
+            self._lanes_of(name),
             token_s / self._watch.bytes_per_token(name),
             item_s,
             model.waiting_s,

@@ -19,10 +19,8 @@ class PeerModel(Value, frozen=True):
 
     state: str
     lanes: int
-    waiting_s: float = 0.0
     bytes: int = 0
     load_s: float = 0.0
-    pinned: bool = False
 
 
 class PeerSeen(Value, frozen=True):
