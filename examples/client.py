@@ -16,8 +16,8 @@ NIGHT_S = 600.0
 def show(client: shoal.Client) -> None:
     """What there is, and what of it is loaded."""
     for model in client.models():
-        megabytes = f"{model.bytes / 1e6:.0f} MB" if model.bytes else "never loaded"
-        print(f"{model.id:<20} {model.state:<10} on {model.lanes} lanes, {megabytes}")
+        size = f"{model.bytes / 1e6:.0f} MB" if model.bytes else "never loaded"
+        print(f"{model.id:<20} {model.state:<10} lanes: {model.lanes}  {size}")
 
 
 def search(client: shoal.Client, model: str, question: str) -> str:

@@ -39,6 +39,16 @@ def test_the_inferred_card_reads_back(tmp_path: Path) -> None:
     assert parse_card(to_yaml(card), "m.yaml") == card
 
 
+def test_a_link_is_called_by_its_own_name(tmp_path: Path) -> None:
+    model = write(tmp_path / "0123abc", sentence_files())
+    (tmp_path / "my-model").symlink_to(model)
+    card = infer(str(tmp_path / "my-model"))
+    assert (card.name, card.source.dir) == ("my-model", str(model))
+    assert infer(str(tmp_path / "my-model" / "..") + "/my-model").name == "my-model"
+    (model / "inner").mkdir()
+    assert infer(str(model / "inner" / "..")).name == "0123abc"
+
+
 def test_a_plain_folder_gets_mean_pooling_and_a_note(tmp_path: Path) -> None:
     card = infer(str(write(tmp_path / "m", plain_files())))
     assert encode_of(card) == EncodeTask(dim=32, pooling="mean", normalize=True)

@@ -60,8 +60,11 @@ def infer(spec: str, *, cache_dir: str | None = None, offline: bool = False) -> 
         SourceError: the files cannot be had, or weights or tokenizer are of no use.
     """
     if is_path(spec):
-        folder = Path(spec).expanduser().resolve()
-        return _card(_local(folder), _name_of(folder), Source(dir=str(folder)))
+        given = Path(spec).expanduser().absolute()
+        folder = given.resolve()
+        # A link is called by its own name, not by that of what it leads to.
+        name = _name_of(folder if given.name == ".." else given)
+        return _card(_local(folder), name, Source(dir=str(folder)))
     from shoal.catalog.sources import hub
 
     snapshot = hub.look(spec, None, cache_dir, offline)

@@ -93,6 +93,13 @@ async def _ask(http: httpx.AsyncClient, url: str) -> tuple[bool, str]:
     return answer.status_code == 200, answer.text.strip()[:300]
 
 
+def _models(plan: Plan) -> str:
+    if not plan.models:
+        return "the whole catalog, each loaded when asked for"
+    others = "; others of the catalog when asked for" if plan.worker.on_demand else ""
+    return f"{', '.join(plan.models)}{others}"
+
+
 def banner(plan: Plan, url: str, took_s: float) -> str:
     """What a person needs to use what just started."""
     model = plan.models[0] if plan.models else "all-MiniLM-L6-v2"
@@ -104,7 +111,7 @@ def banner(plan: Plan, url: str, took_s: float) -> str:
     lines = [
         "",
         f"  Shoal is ready after {took_s:.1f} s at {url}",
-        f"  models:  {', '.join(plan.models) or 'the whole catalog, each loaded when asked for'}",
+        f"  models:  {_models(plan)}",
         "",
         f"    curl {url}/v1/embeddings{key} \\",
         f"""      --json '{{"model": "{model}", "input": ["a fish", "a bird"]}}'""",

@@ -10,6 +10,8 @@ from shoal.values import number
 
 Header = tuple[bytes, bytes]
 
+#: What may stand around a value.
+SPACE = b" \t"
 JSON = b"application/json"
 MSGPACK = b"application/msgpack"
 #: Every name under which MessagePack goes about; it has no other registered one than the last.
@@ -20,13 +22,14 @@ def by_name(headers: list[Header]) -> dict[bytes, bytes]:
     """Name -> value; of a header that came several times the values as a list (RFC 9110, 5.3).
 
     So two keys or two classes are none: taking either, a proxy that took the other would be fooled.
+    Space behind a value is no part of it (5.5); the parser leaves it there.
     """
-    values = dict(headers)
+    values = {name: value.rstrip(SPACE) for name, value in headers}
     if len(values) == len(headers):
         return values
     several: dict[bytes, list[bytes]] = {}
     for name, value in headers:
-        several.setdefault(name, []).append(value)
+        several.setdefault(name, []).append(value.rstrip(SPACE))
     return {name: b", ".join(parts) for name, parts in several.items()}
 
 
