@@ -12,7 +12,7 @@ def test_large_items_are_answered_rightly_and_leave_nothing_behind() -> None:
     plan = media.Plan(images=6, image_bytes=3_000_000, texts=1, text_bytes=5_400_000, idle_s=0.5)
     result = media.measure(plan, lambda line: None)
     assert result.outcome.answered == 7, result.outcome.errors
-    assert result.good
+    assert result.problems == []
     assert result.idle.probes == 50
     assert result.busy.probes >= 100
     table = media.table(result)

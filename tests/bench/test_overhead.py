@@ -12,7 +12,7 @@ def test_a_short_run_counts_every_process() -> None:
     for measured in result.measured:
         (round_,) = measured.rounds
         assert measured.errors == 0
-        assert round_.outcome.answered > 0
+        assert round_.answered > 0
         assert round_.batch_items >= 1
         assert round_.cpu_us.keys() == {"gateway", "broker", "worker", "runtime", "load"}
         assert round_.cpu_us["gateway"] > 0 and round_.cpu_us["worker"] > 0

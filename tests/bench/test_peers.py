@@ -5,7 +5,7 @@ TINY = Workload("three short texts a request", 4, 3, 2, short_length)
 
 
 def test_a_tiny_run_finds_equal_vectors_on_every_side() -> None:
-    result = measure(Plan(rounds=2), [], lambda _: None, [TINY])
+    result = measure(Plan(rounds=2), lambda _: None, [TINY])
     sides = [measured.side for measured in result.measured]
     assert sides[2:] == ["Shoal", "Shoal, OpenAI route", "Shoal, float32"]
     for measured in result.measured:

@@ -58,4 +58,4 @@ def test_the_machine_is_at_least_as_busy_as_we_are() -> None:
         pass
     busy, all_ = machine_s()
     assert busy - busy_before >= 0.2
-    assert all_ - all_before >= busy - busy_before
+    assert all_ - all_before >= busy - busy_before - 0.01  # a tick

@@ -31,5 +31,5 @@ def test_a_server_is_started_and_ended() -> None:
 
 def test_a_server_that_ends_is_told_with_its_log() -> None:
     command = f"{sys.executable} -c 'raise SystemExit(\"no model here\")'"
-    with pytest.raises(Unavailable, match=r"r did not start.*\n.*no model here"):
+    with pytest.raises(Unavailable, match=r"r did not get ready.*\n.*no model here"):
         RivalServer(Rival("r", "openai", command, "m"), threads=1)

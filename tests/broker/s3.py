@@ -11,7 +11,7 @@ import urllib.request
 from collections.abc import Iterator
 from itertools import count
 
-from shoal.bench.rivals import free_port
+from shoal.bench.ports import free_port
 
 _buckets = count(1)
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from shoal.bench.cold.cards import fake
+from shoal.bench.cards import timed
 from shoal.bench.packing.history import History, read
 from shoal.bench.serving import Serving
 
@@ -23,7 +23,7 @@ DEADLINE_S = 60.0
 def serving(folder: Path, cards: dict[str, dict[str, Any]], *flags: str) -> Serving:
     """Two gateways and a worker whose lane is one CPU thread; no model is loaded at the start."""
     for name, options in cards.items():
-        (folder / f"{name}.yaml").write_text(fake(name, **options))
+        (folder / f"{name}.yaml").write_text(timed(name, **options))
     flags += ("--gateways", "2", "--lanes", "cpu", "--threads", "1", "--log-format", "json")
     return Serving([next(iter(cards)), "--catalog", str(folder), *flags])
 

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +227,10 @@ def test_a_store_that_refuses_fails_the_request_and_not_the_small_ones(
             )
 
 
+def back(running: Serving, role: str) -> bool:
+    return bool(running.roles()[role]) and running.ready()
+
+
 @pytest.mark.timeout(180)
 def test_payloads_of_killed_gateways_and_workers_are_gone_afterwards(
     cards: Path, tmp_path: Path
@@ -249,7 +254,7 @@ def test_payloads_of_killed_gateways_and_workers_are_gone_afterwards(
             os.kill(running.roles()[role][0], signal.SIGKILL)
             for answer in answers:
                 assert answer.result() in (0, 200, 503, 504)
-            running.recovered(role, 1, 30)
+            running.wait_until(partial(back, running, role), 30)
             emptied(store)
         assert send() == 200
 

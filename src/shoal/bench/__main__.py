@@ -1,200 +1,136 @@
-"""``python -m shoal.bench``: which benchmarks there are and how their options are called."""
+"""``python -m shoal.bench``: which benchmarks there are."""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import msgspec
 import typer
 
-from shoal.bench import chaos as chaos_bench
-from shoal.bench import cost as cost_bench
-from shoal.bench import fairness as fairness_bench
-from shoal.bench import media as media_bench
-from shoal.bench import overhead as overhead_bench
-from shoal.bench import peers as peers_bench
-from shoal.bench import report
-from shoal.bench.cold.commands import cold
-from shoal.bench.packing.commands import cycles, packing
-from shoal.bench.rivals import read_rivals
-from shoal.bench.topology import measure as topology_bench
+from shoal.bench import chaos, core, cost, encoder, fairness, media, overhead, peers, timetable
+from shoal.bench.benchmark import Benchmark
+from shoal.bench.cold import measure as cold
+from shoal.bench.packing import cycles
+from shoal.bench.packing import measure as packing
+from shoal.bench.packing import plot as packing_plot
+from shoal.bench.soak import measure as soak
+from shoal.bench.soak import plot as soak_plot
+from shoal.bench.topology import measure as topology
 from shoal.bench.topology import plans, results
-from shoal.catalog.fetch import fetch
-from shoal.catalog.resolve import Catalog
 from shoal.errors import ShoalError
+
+BENCHMARKS: dict[str, Benchmark[Any, Any]] = {
+    "overhead": Benchmark(
+        "Requests a second and processor time of every process, with a model that costs nothing.",
+        overhead.Plan(),
+        overhead.measure,
+        overhead.table,
+        overhead.Plan(seconds=1.0, rounds=1),
+    ),
+    "peers": Benchmark(
+        "Shoal's whole path against sentence-transformers in-process and other servers.",
+        peers.Plan(),
+        peers.measure,
+        peers.table,
+        peers.Plan(rounds=1, size=0.1),
+    ),
+    "encoder": Benchmark(
+        "Texts a second of the PyTorch runtime and of sentence-transformers, and their ratio.",
+        encoder.Plan(),
+        encoder.measure,
+        encoder.table,
+        encoder.Plan(rounds=1),
+    ),
+    "timetable": Benchmark(
+        "How long real batches take, by their tokens; `topology` is timed by such a table.",
+        timetable.Plan(),
+        timetable.measure,
+        timetable.table,
+        timetable.Plan(rounds=4),
+    ),
+    "core": Benchmark(
+        "What the worker's decisions take, by number of models, lanes and load.",
+        core.Plan(),
+        core.measure,
+        core.table,
+        core.Plan(lanes=(1,), units=400),
+    ),
+    "topology": Benchmark(
+        "A shared pull queue against push routers: same workers, same devices, same traffic.",
+        plans.Options(),
+        lambda options, tell: topology.measure(plans.plan(options), tell),
+        results.table,
+        plans.QUICK,
+    ),
+    "fairness": Benchmark(
+        "What others wait for: a tenant that sends 50 times as much, a request of 512 long texts.",
+        fairness.Plan(),
+        fairness.measure,
+        fairness.table,
+        fairness.Plan(models=(fairness.FAKE,), seconds=2.0, rounds=1, texts=64),
+    ),
+    "cost": Benchmark(
+        "How far predicted batch seconds are off, beside repeating one and the same batch.",
+        cost.Plan(),
+        cost.measure,
+        cost.table,
+        cost.Plan(seconds=1.0, rounds=1),
+    ),
+    "packing": Benchmark(
+        "Many models on lanes that hold a few: hits, loads and budgets, by worth and by recency.",
+        packing.Plan(),
+        packing.measure,
+        packing.table,
+        packing.Plan(seconds=20.0),
+        packing_plot.write,
+    ),
+    "cycles": Benchmark(
+        "Does the memory of a real model come back, however often it is loaded and unloaded?",
+        cycles.Plan(),
+        cycles.measure,
+        cycles.table,
+        cycles.Plan(count=15),
+    ),
+    "cold": Benchmark(
+        "A crowd at a cold model, load beyond one worker, broken files, and loads beside batches.",
+        cold.Plan(),
+        cold.measure,
+        cold.table,
+        cold.Plan(load_s=1.0, rise_s=15.0, real=False),
+    ),
+    "media": Benchmark(
+        "Does a gateway stay quick and small while large items pass?",
+        media.Plan(),
+        media.measure,
+        media.table,
+        media.Plan(images=10, texts=2, idle_s=1.0),
+    ),
+    "soak": Benchmark(
+        "Does every process's resident memory stay flat under an hour of mixed lengths?",
+        soak.Plan(),
+        soak.measure,
+        soak.table,
+        soak.Plan(minutes=1.0, warm_minutes=0.5),
+        soak_plot.write,
+    ),
+    "chaos": Benchmark(
+        "Is every request answered, once and rightly, while processes and links are harmed?",
+        chaos.Plan(),
+        chaos.measure,
+        lambda result: chaos.table(result.outcomes),
+        chaos.quick(chaos.Plan()),
+    ),
+}
 
 app = typer.Typer(
     name="python -m shoal.bench",
+    help="Measure Shoal on this machine; docs/performance.md explains what the figures mean.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-Json = Annotated[Path | None, typer.Option("--json", help="Write every round there.")]
-
-
-@app.callback()
-def root() -> None:
-    """Measure Shoal on this machine; docs/performance.md explains what the figures mean."""
-
-
-@app.command()
-def overhead(
-    gateways: Annotated[int, typer.Option(help="Gateway processes")] = 1,
-    connections: Annotated[int, typer.Option(help="Single-item requests at once")] = 64,
-    seconds: Annotated[float, typer.Option(help="Length of a round")] = 4.0,
-    rounds: Annotated[int, typer.Option(help="Rounds of each workload; medians count")] = 5,
-    dim: Annotated[int, typer.Option(help="Width of a vector")] = 384,
-    log_level: Annotated[str, typer.Option(help="info, the default, logs every request")] = "info",
-    json: Json = None,
-) -> None:
-    """Requests a second and processor time of every process, with a model that costs nothing."""
-    plan = overhead_bench.Plan(gateways, connections, seconds, rounds, dim, log_level)
-    result = overhead_bench.measure(plan, _tell)
-    print(f"{result.machine}\n\n{overhead_bench.table(result)}")
-    if json is not None:
-        report.write_json(json, result)
-
-
-@app.command()
-def peers(
-    rivals: Annotated[
-        Path | None, typer.Option(help="TOML file of other servers; docs/performance.md has one")
-    ] = None,
-    model: Annotated[str, typer.Option(help="A model of the catalog")] = "all-MiniLM-L6-v2",
-    threads: Annotated[int, typer.Option(help="Compute threads of every side")] = 1,
-    rounds: Annotated[int, typer.Option(help="Interleaved rounds; medians count")] = 5,
-    size: Annotated[float, typer.Option(help="Scales the requests of a round")] = 1.0,
-    json: Json = None,
-) -> None:
-    """Shoal's whole path against sentence-transformers in-process and other servers."""
-    plan = peers_bench.Plan(model, threads, rounds, size)
-    result = peers_bench.measure(plan, read_rivals(rivals) if rivals else [], _tell)
-    print(f"{result.machine}\n\n{peers_bench.table(result)}")
-    if json is not None:
-        report.write_json(json, result)
-
-
-@app.command()
-def topology(
-    devices: Annotated[str, typer.Option(help="Among gpu, cpu (tables) and real")] = "gpu,cpu,real",
-    workers: Annotated[int, typer.Option(help="Workers of each topology")] = 8,
-    lanes: Annotated[int, typer.Option(help="Devices of a worker")] = 1,
-    slower: Annotated[float, typer.Option(help="Than a GPU, so that the cores keep up")] = 15.0,
-    seconds: Annotated[float, typer.Option(help="Length of a try at one rate")] = 3.0,
-    rounds: Annotated[int, typer.Option(help="Searches for each knee; medians count")] = 2,
-    quick: Annotated[bool, typer.Option(help="One traffic, four workers, one round")] = False,
-    json: Json = None,
-) -> None:
-    """A shared pull queue against push routers: same workers, same devices, same traffic."""
-    kinds = msgspec.convert(devices.split(","), list[plans.Devices])
-    options = plans.Options(kinds, workers, lanes, slower=slower, seconds=seconds, rounds=rounds)
-    plan = plans.quick(options) if quick else plans.plan(options)
-    result = topology_bench.measure(plan, _tell)
-    print(f"{result.machine}\n\n{results.table(result)}")
-    if json is not None:
-        report.write_json(json, result)
-
-
-@app.command()
-def fairness(
-    models: Annotated[str, typer.Option(help="Among minilm-timed (a table), all-MiniLM-L6-v2")] = (
-        "minilm-timed,all-MiniLM-L6-v2"
-    ),
-    seconds: Annotated[float, typer.Option(help="Length of a round")] = 8.0,
-    rounds: Annotated[int, typer.Option(help="Interleaved rounds, taken together")] = 4,
-    texts: Annotated[int, typer.Option(help="Texts of the large request")] = 512,
-    quick: Annotated[bool, typer.Option(help="The table only, one short round")] = False,
-    json: Json = None,
-) -> None:
-    """What others wait for: a tenant that sends 50 times as much, a request of 512 long texts."""
-    plan = fairness_bench.Plan(models.split(","), seconds, rounds, texts)
-    if quick:
-        plan = fairness_bench.Plan([fairness_bench.FAKE], 2.0, 1, 64)
-    result = fairness_bench.measure(plan, _tell)
-    print(f"{result.machine}\n\n{fairness_bench.table(result)}")
-    if json is not None:
-        report.write_json(json, result)
-
-
-@app.command()
-def timetable(
-    profile: Annotated[str, typer.Option(help="Of all-MiniLM-L6-v2's card")] = "cpu-bf16",
-    threads: Annotated[int, typer.Option(help="Compute threads")] = 1,
-    rounds: Annotated[int, typer.Option(help="Batches of each size")] = 24,
-) -> None:
-    """How long real batches take, by their tokens; `topology` is timed by such a table."""
-    from shoal.bench import timetable as timetable_bench  # imports torch
-
-    card = Catalog.load([]).card("all-MiniLM-L6-v2")
-    folder = fetch(card, cache_dir=None, offline=False)
-    result = timetable_bench.measure(folder, card.profile(profile), threads, rounds)
-    print(f"{result.machine}\n\n{timetable_bench.table(result)}\n\n{result.points}")
-
-
-@app.command()
-def cost(
-    workers: Annotated[int, typer.Option(help="Worker processes, of one lane each")] = 2,
-    gateways: Annotated[int, typer.Option(help="Gateway processes")] = 2,
-    seconds: Annotated[float, typer.Option(help="Length of a phase")] = 5.0,
-    rounds: Annotated[int, typer.Option(help="Rounds of all phases, interleaved")] = 4,
-    json: Json = None,
-) -> None:
-    """How far predicted batch seconds are off, beside repeating one and the same batch."""
-    plan = cost_bench.Plan(gateways, workers, seconds, rounds)
-    result = cost_bench.measure(plan, _tell)
-    print(f"{result.machine}\n\n{cost_bench.table(result)}")
-    if json is not None:
-        report.write_json(json, result)
-
-
-@app.command()
-def chaos(
-    requests: Annotated[int, typer.Option(help="In all, through kills")] = 10_000,
-    strikes: Annotated[int, typer.Option(help="Faults of each kind")] = 3,
-    seed: Annotated[int, typer.Option(help="Draws which process is struck, and when")] = 1,
-    only: Annotated[list[str] | None, typer.Option(help="A phase, such as 'kill worker'")] = None,
-    quick: Annotated[bool, typer.Option(help="The kills, and a little of each")] = False,
-    json: Json = None,
-) -> None:
-    """Is every request answered, once and rightly, while processes and links are harmed?"""
-    plan = chaos_bench.Plan(requests, strikes, seed=seed, only=only or [])
-    if quick:
-        plan = chaos_bench.quick(plan)
-    result = chaos_bench.measure(plan, _tell)
-    print(f"{result.machine}\n\n{chaos_bench.table(result.outcomes)}")
-    if json is not None:
-        report.write_json(json, result)
-
-
-@app.command()
-def media(
-    images: Annotated[int, typer.Option(help="Images of 3 MB in flight together")] = 100,
-    texts: Annotated[int, typer.Option(help="Texts of 5.4 MB beside them")] = 8,
-    own_core: Annotated[
-        bool, typer.Option(help="Gateways run before all else (root), where the machine is busy")
-    ] = False,
-    json: Json = None,
-) -> None:
-    """Does a gateway stay quick and small while large items pass?"""
-    result = media_bench.measure(
-        media_bench.Plan(images=images, texts=texts, own_core=own_core), _tell
-    )
-    print(f"{result.machine}\n\n{media_bench.table(result)}")
-    if json is not None:
-        report.write_json(json, result)
-    if not result.good:
-        raise typer.Exit(1)
-
-
-for command in (packing, cycles, cold):
-    app.command()(command)
-
-
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+for name, benchmark in BENCHMARKS.items():
+    app.command(name)(benchmark.command())
 
 
 if __name__ == "__main__":

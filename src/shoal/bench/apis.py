@@ -14,18 +14,15 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from shoal.bench.load import request
+from shoal.bench.load import encode, post
 
 Vectors = NDArray[np.float32]
-
-_JSON = "application/json"
-_MSGPACK = "application/msgpack"
 
 
 class Api(Protocol):
     """One server's way to embed texts."""
 
-    def request(self, host: str, texts: list[str]) -> bytes:
+    def request(self, texts: list[str]) -> bytes:
         """A whole HTTP request that embeds `texts`."""
 
     def vectors(self, body: bytes) -> Vectors:
@@ -36,11 +33,10 @@ class ShoalApi:
     """Shoal's native route in MessagePack."""
 
     def __init__(self, model: str) -> None:
-        self._path = f"/v1/encode/{model}"
+        self._model = model
 
-    def request(self, host: str, texts: list[str]) -> bytes:
-        body = msgspec.msgpack.encode({"items": texts})
-        return request(host, self._path, body, _MSGPACK, _MSGPACK)
+    def request(self, texts: list[str]) -> bytes:
+        return encode(self._model, texts)
 
     def vectors(self, body: bytes) -> Vectors:
         items = msgspec.msgpack.decode(body)["items"]
@@ -53,9 +49,9 @@ class OpenAIApi:
     def __init__(self, model: str, path: str) -> None:
         self._model, self._path = model, path
 
-    def request(self, host: str, texts: list[str]) -> bytes:
+    def request(self, texts: list[str]) -> bytes:
         body = {"model": self._model, "input": texts, "encoding_format": "base64"}
-        return request(host, self._path, orjson.dumps(body), _JSON, _JSON)
+        return post(self._path, orjson.dumps(body), "application/json")
 
     def vectors(self, body: bytes) -> Vectors:
         rows = sorted(orjson.loads(body)["data"], key=lambda row: int(row["index"]))
@@ -70,9 +66,9 @@ class SieApi:
     def __init__(self, model: str) -> None:
         self._path = f"/v1/encode/{model}"
 
-    def request(self, host: str, texts: list[str]) -> bytes:
+    def request(self, texts: list[str]) -> bytes:
         body = msgspec.msgpack.encode({"items": [{"text": text} for text in texts]})
-        return request(host, self._path, body, _MSGPACK, _MSGPACK)
+        return post(self._path, body, "application/msgpack")
 
     def vectors(self, body: bytes) -> Vectors:
         items = msgspec.msgpack.decode(body)["items"]

@@ -12,11 +12,13 @@ import contextlib
 import random
 import time
 from collections.abc import Callable, Iterator
+from typing import Annotated
 
 import msgspec
 
 from shoal.bench import fleet as fleets
 from shoal.bench import report
+from shoal.bench.benchmark import option
 from shoal.bench.callers import Callers, Tally, added
 from shoal.bench.failure import BenchFailed
 from shoal.bench.fleet import Fleet
@@ -28,13 +30,13 @@ EVENTS = ("redelivered", "duplicate_reply", "evicting")
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """How much to do. `requests`: in all, through the kills of workers, runtimes and broker."""
+    """How much to do."""
 
-    requests: int = 10_000
-    strikes: int = 3
-    gap_s: float = 2.0
-    seed: int = 1
-    only: list[str] = []
+    requests: Annotated[int, option("In all, through kills of workers, runtimes, broker")] = 10_000
+    strikes: Annotated[int, option("Faults of each kind")] = 3
+    gap_s: Annotated[float, option("Seconds between two, about")] = 2.0
+    seed: Annotated[int, option("Draws which process is struck, and when")] = 1
+    only: Annotated[list[str], option("Phases, such as 'kill worker'")] = []
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -60,10 +62,9 @@ class Outcome(msgspec.Struct, frozen=True):
         )
 
 
-class Result(msgspec.Struct, frozen=True):
+class Result(report.Result, frozen=True):
     """A whole run; `letters`: dead letters on the broker at its end."""
 
-    machine: report.Machine
     seed: int
     outcomes: list[Outcome]
     letters: int

@@ -1,17 +1,20 @@
 """How long the worker's core takes: mean microseconds of `handle` a unit, by number of models.
 
-One worker whose units and batches are all imaginary: only the decisions are timed. Run it with
-``python -m shoal.bench.core``.
+One worker whose units and batches are all imaginary: only the decisions are timed.
 """
 
 from __future__ import annotations
 
 import heapq
+import itertools
 import random
 import time
+from typing import Annotated
 
 import msgspec
 
+from shoal.bench import report
+from shoal.bench.benchmark import Tell, option
 from shoal.core import events as ev
 from shoal.core.batcher import Budget
 from shoal.core.models import ModelSpec
@@ -24,6 +27,15 @@ BUDGET = Budget(seconds=0.02, tokens=16_384, items=128)
 ROUND_TRIP_S = 5e-4
 PREPARE_S = 1e-3
 TOKENS = 60
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What to time; every combination is a row."""
+
+    lanes: Annotated[tuple[int, ...], option("Devices of the worker")] = (1, 8)
+    per_s: Annotated[tuple[float, ...], option("Units a second for each lane")] = (100.0, 1500.0)
+    models: Annotated[tuple[int, ...], option("Models")] = (1, 20, 200)
+    units: Annotated[int, option("Units of each row")] = 4000
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -148,7 +160,7 @@ class World:
                 self.later(0.0, ev.Loaded(lane, model, 1, 0.01))
 
 
-def measure(
+def row(
     models: int, lanes: int, per_s: float, units: int, *, seed: int = 1, peers: bool = False
 ) -> Row:
     """Let `units` units come at random, `per_s` a second on average."""
@@ -190,19 +202,22 @@ def replay_s(core: WorkerCore, history: list[tuple[ev.Event, float]], began: int
     return time.process_time() - since
 
 
-def main() -> None:
-    """Print a row for each number of models, lanes and load."""
-    print("models lanes units/s  events/unit instr/unit  us/event us/unit items/batch")
-    for lanes in (1, 8):
-        for per_s in (100.0 * lanes, 1500.0 * lanes):
-            for models in (1, 20, 200):
-                row = measure(models, lanes, per_s, 4000)
-                print(
-                    f"{row.models:6} {row.lanes:5} {row.per_s:7.0f} {row.events:12.2f} "
-                    f"{row.instructions:10.2f} {row.event_us:9.1f} {row.unit_us:7.1f} "
-                    f"{row.items_a_batch:11.1f}"
-                )
+class Result(report.Result, frozen=True):
+    plan: Plan
+    rows: list[Row]
 
 
-if __name__ == "__main__":
-    main()
+def measure(plan: Plan, tell: Tell) -> Result:
+    """Every row in turn."""
+    rows: list[Row] = []
+    for lanes, per_s, models in itertools.product(plan.lanes, plan.per_s, plan.models):
+        tell(f"{models} models, {lanes} lanes, {per_s * lanes:g} units a second")
+        rows.append(row(models, lanes, per_s * lanes, plan.units))
+    return Result(report.this_machine([]), plan, rows)
+
+
+def table(result: Result) -> str:
+    """One row for each number of lanes, load, and number of models."""
+    head = ["models", "lanes", "units/s", "events a unit", "instructions a unit"]
+    head += ["µs an event", "µs a unit", "items a batch"]
+    return report.table(head, [msgspec.structs.astuple(one) for one in result.rows])

@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import random
 import statistics
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from importlib import resources
-from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import yaml
 
 from shoal.bench import report
+from shoal.bench.benchmark import Tell, option
 from shoal.bench.failure import BenchFailed
-from shoal.bench.load import Load, Outcome, generator, percentile, request
-from shoal.bench.piped import Helper
+from shoal.bench.load import Generator, Load, ask_together, encode, generator, percentile
 from shoal.bench.serving import Serving
 from shoal.bench.texts import mixed_length, short_length, text
 
@@ -38,13 +36,13 @@ _DISTINCT_REQUESTS = 256
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """`connections`: how much traffic is open at once, one phase each."""
+    """How to measure."""
 
-    gateways: int = 2
-    workers: int = 2
-    seconds: float = 5.0
-    rounds: int = 4
-    connections: tuple[int, ...] = (1, 4, 16)
+    gateways: Annotated[int, option("Gateway processes")] = 2
+    workers: Annotated[int, option("Worker processes, of one lane each")] = 2
+    seconds: Annotated[float, option("Length of a phase")] = 5.0
+    rounds: Annotated[int, option("Rounds of all phases, interleaved")] = 4
+    connections: Annotated[tuple[int, ...], option("Requests at once, one phase each")] = (1, 4, 16)
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -78,67 +76,52 @@ class Phase(msgspec.Struct, frozen=True):
         return errors
 
 
-class Result(msgspec.Struct, frozen=True):
-    machine: report.Machine
+class Result(report.Result, frozen=True):
     plan: Plan
     phases: list[Phase]
 
 
-def measure(plan: Plan, tell: Callable[[str], None]) -> Result:
+def measure(plan: Plan, tell: Tell) -> Result:
     """All phases in turn, round by round.
 
     Raises:
         BenchFailed: a request was not answered, or too few batches ran.
     """
-    with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder:
-        card = _probe_card(Path(folder))
-        arguments = [MODEL, PROBE, "--catalog", str(card), "--log-level", "debug"]
-        arguments += ["--log-format", "json", "--gateways", str(plan.gateways)]
-        arguments += ["--workers", str(plan.workers)]
-        with Serving(arguments) as serving, generator() as traffic, generator() as repeats:
-            asked = _Asked(plan, serving, traffic, repeats)
-            while asked.batches(MODEL) < WARM_UP:
-                asked.phase(max(plan.connections))
-            phases = []
-            for number in range(plan.rounds):
-                for connections in plan.connections:
-                    phases.append(asked.phase(connections))
-                    tell(f"round {number + 1}: {connections} at once: {_told(phases[-1])}")
+    stack = Serving(
+        [MODEL, PROBE],
+        cards={PROBE: _probe_card()},
+        gateways=plan.gateways,
+        workers=plan.workers,
+        log_level="debug",
+        log_format="json",
+    )
+    with stack as serving, generator() as traffic, generator() as repeats:
+        asked = _Asked(plan, serving, (traffic, repeats))
+        while asked.batches(MODEL) < WARM_UP:
+            asked.phase(max(plan.connections))
+        phases = []
+        for number in range(plan.rounds):
+            for connections in plan.connections:
+                phases.append(asked.phase(connections))
+                tell(f"round {number + 1}: {connections} at once: {_told(phases[-1])}")
     return Result(report.this_machine(["torch"]), plan, phases)
 
 
-def _probe_card(folder: Path) -> Path:
+def _probe_card() -> str:
     """The model's own card under another name."""
     source = resources.files("shoal.catalog") / "models" / f"{MODEL}.yaml"
-    card = yaml.safe_load(source.read_text())
-    card |= {"name": PROBE, "aliases": []}
-    path = folder / f"{PROBE}.yaml"
-    path.write_text(yaml.safe_dump(card))
-    return path
+    return yaml.safe_dump({**yaml.safe_load(source.read_text()), "name": PROBE, "aliases": []})
 
 
 class _Asked:
-    """A deployment under both kinds of load."""
+    """A deployment under both kinds of load, each sent by a generator of its own."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        serving: Serving,
-        traffic: Helper[Load, Outcome],
-        repeats: Helper[Load, Outcome],
-    ) -> None:
-        self._plan, self._serving = plan, serving
-        self._helpers = (traffic, repeats)
+    def __init__(self, plan: Plan, serving: Serving, generators: tuple[Generator, ...]) -> None:
+        self._plan, self._serving, self._generators = plan, serving, generators
         rng = random.Random(4)
-        self._mixed = [self._request(MODEL, _some(rng)) for _ in range(_DISTINCT_REQUESTS)]
-        self._same = [self._request(PROBE, [text(rng, n) for n in sizes]) for sizes in _REPEATED]
+        self._mixed = [encode(MODEL, _some(rng)) for _ in range(_DISTINCT_REQUESTS)]
+        self._same = [encode(PROBE, [text(rng, n) for n in sizes]) for sizes in _REPEATED]
         self._seen = 0
-
-    def _request(self, model: str, texts: list[str]) -> bytes:
-        host = f"{self._serving.host}:{self._serving.port}"
-        body = msgspec.msgpack.encode({"items": texts})
-        type_ = "application/msgpack"
-        return request(host, f"/v1/encode/{model}", body, type_, type_)
 
     def batches(self, model: str) -> int:
         """How many batches of a model ran so far."""
@@ -146,16 +129,12 @@ class _Asked:
 
     def phase(self, connections: int) -> Phase:
         """Both loads at once, for the time of a phase."""
-        host, port, seconds = self._serving.host, self._serving.port, self._plan.seconds
+        targets, seconds = [self._serving.address], self._plan.seconds
         loads = [
-            Load(host, port, self._mixed, connections, seconds),
-            Load(host, port, self._same, 1, seconds),
+            Load(targets, self._mixed, connections, seconds),
+            Load(targets, self._same, 1, seconds),
         ]
-        with ThreadPoolExecutor(len(loads)) as pool:
-            asking = [
-                pool.submit(h.ask, load) for h, load in zip(self._helpers, loads, strict=True)
-            ]
-            outcomes = [one.result() for one in asking]
+        outcomes = ask_together(self._generators, loads)
         if any(outcome.errors for outcome in outcomes):
             raise BenchFailed(f"not all was answered: {[o.errors for o in outcomes]}")
         log = self._serving.log()

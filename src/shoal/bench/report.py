@@ -1,4 +1,4 @@
-"""How results look: a table for people, JSON for machines, and which machine it was."""
+"""How results look: a table for people, JSON for machines, what is wrong, and which machine it was."""
 
 from __future__ import annotations
 
@@ -26,6 +26,17 @@ class Machine(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         packages = ", ".join(f"{name} {number}" for name, number in self.versions.items())
         return f"{self.date}, {self.cores} cores of {self.cpu}, Python {self.python}, {packages}"
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What every benchmark gives back."""
+
+    machine: Machine
+
+    @property
+    def problems(self) -> list[str]:
+        """What must not have happened."""
+        return []
 
 
 def this_machine(packages: Sequence[str]) -> Machine:
@@ -79,6 +90,13 @@ def _cell(value: object) -> str:
     if value != value or abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def show(result: Result, shown: str) -> None:
+    """Print where it was measured, what was, and what is wrong with it."""
+    print(result.machine, "", shown, sep="\n")
+    if result.problems:
+        print("", *(f"WRONG: {problem}" for problem in result.problems), sep="\n")
 
 
 def write_json(path: Path, result: msgspec.Struct) -> None:

@@ -5,29 +5,21 @@ It is driven and watched from outside, as an operator would: HTTP, `/metrics`, `
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 import msgspec
-from prometheus_client.parser import text_string_to_metric_families
 
+from shoal.bench.child import Child, answers, without_settings
+from shoal.bench.load import Target
+from shoal.bench.ports import free_ports
 from shoal.bench.processes import by_role
-from shoal.bench.rivals import free_ports
-from shoal.errors import Unavailable
-
-#: Reading a model of 100 MB and compiling nothing takes seconds; a cold disk some more.
-START_S = 180.0
-STOP_S = 60.0
-_POLL_S = 0.05
-_MOST_WORKERS = 8
 
 
 class _State(msgspec.Struct):
@@ -36,115 +28,103 @@ class _State(msgspec.Struct):
     url: str
 
 
-class Serving:
+class Serving(Child):
     """A running `shoal serve`; use it as a context manager.
 
-    `environment`: variables that its processes have beside ours.
+    Args:
+        arguments: models that it keeps, and any flags.
+        environment: variables that its processes have beside ours.
+        cards: its catalog's files, beside the models that come with Shoal.
+        settings: flags by the names of settings.
     """
 
-    def __init__(self, arguments: list[str], environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        *,
+        cards: Mapping[str, str] | None = None,
+        **settings: object,
+    ) -> None:
         self._home = tempfile.TemporaryDirectory(prefix="shoal-bench-")
-        self._log = Path(self._home.name) / "serve.log"
-        self._health_port = free_ports(_MOST_WORKERS)  # one each
-        ports = ["--port", "0", "--health-port", str(self._health_port)]
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "shoal.cli", "serve", *arguments, *ports],
-                stdout=log,
-                stderr=log,
-                env={**_environment(self._home.name), **(environment or {})},
-            )
+        self._health_ports = free_ports(int(str(settings.get("workers", 1))))  # one each
+        settings |= {"port": 0, "health_port": self._health_ports[0]}
+        if cards:
+            settings["catalog"] = self._written(cards)
+        super().__init__(
+            "shoal serve",
+            [sys.executable, "-m", "shoal.cli", "serve", *arguments, *_flags(settings)],
+            Path(self._home.name) / "serve.log",
+            {**without_settings(), "XDG_STATE_HOME": self._home.name, **(environment or {})},
+        )
+        self.url = ""
         try:
-            self.url = self._wait_until_ready()
+            self.wait_until(self._started)
         except BaseException:
             self.__exit__()
             raise
 
-    def _wait_until_ready(self) -> str:
+    def _written(self, cards: Mapping[str, str]) -> Path:
+        folder = Path(self._home.name) / "cards"
+        folder.mkdir()
+        for name, card in cards.items():
+            (folder / f"{name}.yaml").write_text(card)
+        return folder
+
+    def _started(self) -> bool:
+        """Whether it has said where its gateways listen, which it does once all is ready."""
         state = Path(self._home.name) / "shoal" / "running" / f"{self.pid}.json"
-        deadline = time.monotonic() + START_S
-        while time.monotonic() < deadline and self._process.poll() is None:
-            if state.exists() and (data := state.read_bytes()):
-                return msgspec.json.decode(data, type=_State).url
-            time.sleep(_POLL_S)
-        raise Unavailable(f"shoal serve did not get ready; its log ends:\n{self.log_end()}")
-
-    def log_end(self) -> str:
-        """The last lines of its log."""
-        return "\n".join(self.log().splitlines()[-20:])
+        if state.exists() and (data := state.read_bytes()):
+            self.url = msgspec.json.decode(data, type=_State).url
+        return bool(self.url)
 
     @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def host(self) -> str:
-        return str(urlsplit(self.url).hostname)
-
-    @property
-    def port(self) -> int:
-        return int(urlsplit(self.url).port or 80)
+    def address(self) -> Target:
+        """Where its gateways listen, all on the same port."""
+        parts = urlsplit(self.url)
+        return str(parts.hostname), int(parts.port or 80)
 
     def roles(self) -> dict[str, list[int]]:
         """Its processes by role."""
         return by_role(self.pid)
 
-    def log(self) -> str:
-        """What its processes have logged so far."""
-        return self._log.read_text(errors="replace")
-
     def ready(self) -> bool:
         """Whether a gateway says that requests would be answered."""
-        try:
-            return httpx.get(f"{self.url}/readyz", timeout=5).status_code == 200
-        except httpx.HTTPError:
-            return False
+        return answers(f"{self.url}/readyz")
 
     def worker_ready(self) -> bool:
         """Whether its (first) worker says that it would answer."""
-        try:
-            url = f"http://127.0.0.1:{self._health_port}/readyz"
-            return httpx.get(url, timeout=5).status_code == 200
-        except httpx.HTTPError:
-            return False
+        return answers(f"http://127.0.0.1:{self._health_ports[0]}/readyz")
 
-    def recovered(self, role: str, processes: int, timeout_s: float) -> None:
-        """Wait until so many processes of this role run and all is ready.
-
-        Raises:
-            Unavailable: that did not happen in time, with the end of the log.
-        """
-        deadline = time.monotonic() + timeout_s
-        while time.monotonic() < deadline:
-            if len(self.roles()[role]) >= processes and self.ready():
-                return
-            time.sleep(_POLL_S)
-        raise Unavailable(f"the {role} did not come back; the log ends:\n{self.log_end()}")
-
-    def worker_metrics(self) -> dict[str, float]:
-        """Sums over all labels of every sample of the worker's `/metrics`."""
-        url = f"http://127.0.0.1:{self._health_port}/metrics"
-        text = httpx.get(url, timeout=10).text
-        sums: dict[str, float] = {}
-        for family in text_string_to_metric_families(text):
-            for sample in family.samples:
-                sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
-        return sums
+    def worker_counters(self) -> dict[str, float]:
+        """Sums over all workers and labels of the workers' metrics."""
+        return counters(self._health_ports)
 
     def __enter__(self) -> Serving:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.send_signal(signal.SIGINT)
-        try:
-            self._process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self.end(signal.SIGINT)
         self._home.cleanup()
 
 
-def _environment(home: str) -> dict[str, str]:
-    """Ours without settings that belong to another deployment."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("SHOAL_")}
-    return {**kept, "XDG_STATE_HOME": home}
+def _flags(settings: Mapping[str, object]) -> Iterator[str]:
+    for name, value in settings.items():
+        yield from (f"--{name.replace('_', '-')}", str(value))
+
+
+def counters(ports: Iterable[int]) -> dict[str, float]:
+    """Sums over all labels of the metrics that processes of this machine show at these ports."""
+    sums: defaultdict[str, float] = defaultdict(float)
+    with httpx.Client(timeout=10) as client:
+        for port in ports:
+            for name, value in _samples(client.get(f"http://127.0.0.1:{port}/metrics").text):
+                sums[name] += value
+    return sums
+
+
+def _samples(text: str) -> Iterator[tuple[str, float]]:
+    """Name and value of each sample; a full parser takes a second for some workers."""
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            yield line.partition("{")[0].partition(" ")[0], float(line.rpartition(" ")[2])

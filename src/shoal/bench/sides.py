@@ -12,7 +12,7 @@ import numpy as np
 
 from shoal.bench.apis import Api, Vectors
 from shoal.bench.inprocess import Calls, Encoded
-from shoal.bench.load import Load, Outcome, percentile
+from shoal.bench.load import Generator, Load, Target, percentile
 from shoal.bench.piped import Helper
 
 #: Batch sizes among which the in-process rival gets its best; it sorts by length itself.
@@ -58,11 +58,9 @@ class Side(Protocol):
 class Server:
     """A server that is asked over HTTP by a load generator."""
 
-    def __init__(
-        self, name: str, pid: int, address: tuple[str, int], api: Api, load: Helper[Load, Outcome]
-    ) -> None:
+    def __init__(self, name: str, pid: int, address: Target, api: Api, load: Generator) -> None:
         self.name, self.pid = name, pid
-        self._host, self._port = address
+        self._address = address
         self._api = api
         self._load = load
 
@@ -70,14 +68,13 @@ class Server:
         self.run(task)
 
     def run(self, task: Task) -> Answer:
-        host = f"{self._host}:{self._port}"
-        requests = [self._api.request(host, texts) for texts in task.requests]
-        outcome = self._load.ask(
-            Load(self._host, self._port, requests, min(task.at_once, len(requests)), keep=True)
-        )
+        requests = [*map(self._api.request, task.requests)]
+        at_once = min(task.at_once, len(requests))
+        outcome = self._load.ask(Load([self._address], requests, at_once, keep=True))
         errors = sum(outcome.errors.values())
         vectors = None if errors else np.concatenate([*map(self._api.vectors, outcome.bodies)])
-        return Answer(outcome.seconds, outcome.p50_ms, outcome.p99_ms, errors, vectors)
+        p50_ms, p99_ms = outcome.answered_ms(0.5), outcome.answered_ms(0.99)
+        return Answer(outcome.seconds, p50_ms, p99_ms, errors, vectors)
 
 
 class InProcess:

@@ -27,7 +27,7 @@ def test_budgets_hold_while_models_come_and_go(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_cycles_of_a_real_model_leave_memory_flat() -> None:
-    result = cycles.measure("all-MiniLM-L6-v2", 15)
+    result = cycles.measure(cycles.Plan(count=15), lambda _: None)
     assert result.problems == []
     assert all(c.loaded_bytes > c.unloaded_bytes for c in result.cycles)
     assert "growth" in cycles.table(result)

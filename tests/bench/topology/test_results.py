@@ -3,7 +3,7 @@ import math
 import pytest
 
 from shoal.bench.report import this_machine
-from shoal.bench.topology.plans import Options, plan, quick
+from shoal.bench.topology.plans import QUICK, Options, plan
 from shoal.bench.topology.results import Compared, Measured, Result, Scenario, Try, table
 from shoal.bench.topology.tables import GPU
 from shoal.bench.topology.traffic import Traffic
@@ -21,7 +21,7 @@ def test_knees_are_medians_and_shown_with_what_was_seen_there() -> None:
     assert [t.rate for t in push.at_knee()] == [50]
     scenario = Scenario(GPU, [Traffic(2)], workers=4, lanes=2)
     compared = Compared(scenario, Traffic(2), 160.0, [pull, push])
-    shown = table(Result(this_machine([]), plan(Options(["gpu"])), [compared]))
+    shown = table(Result(this_machine([]), plan(Options(("gpu",))), [compared]))
     assert "8 × like a GPU" in shown and "3.80×" in shown and "90 to 100" in shown
 
 
@@ -29,11 +29,11 @@ def test_a_topology_without_any_knee_is_shown_as_such() -> None:
     one = Measured("pull", [tried(10, math.inf)], [0.0])
     scenario = Scenario(GPU, [Traffic(1)], workers=1)
     compared = Compared(scenario, Traffic(1), 160.0, [one])
-    assert "| -" in table(Result(this_machine([]), plan(Options(["gpu"])), [compared]))
+    assert "| -" in table(Result(this_machine([]), plan(Options(("gpu",))), [compared]))
 
 
 def test_what_is_asked_for_is_planned() -> None:
-    full = plan(Options(["gpu", "cpu", "real"], workers=6))
+    full = plan(Options(("gpu", "cpu", "real"), workers=6))
     assert [scenario.timing.name for scenario in full.scenarios] == [
         "like a GPU",
         "MiniLM on a CPU core",
@@ -45,5 +45,5 @@ def test_what_is_asked_for_is_planned() -> None:
     assert full.scenarios[0].capacity(160.0) == pytest.approx(
         6 * full.scenarios[0].timing.tokens_per_s / 160
     )
-    few = quick(Options(["gpu", "cpu"], workers=6))
-    assert len(few.scenarios) == 1 and few.scenarios[0].workers == 4 and few.rounds == 1
+    (few,) = plan(QUICK).scenarios
+    assert few.workers == 4 and [traffic.models for traffic in few.traffics] == [20]

@@ -7,11 +7,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from shoal.bench.load import percentile, request
-from shoal.bench.openloop import Arrivals, open_generator
+from shoal.bench.load import Arrivals, encode, generator
 from shoal.bench.serving import Serving
-
-_TYPE = "application/json"
 
 
 class Answers(msgspec.Struct, frozen=True):
@@ -41,19 +38,10 @@ class Answers(msgspec.Struct, frozen=True):
 
 def ask(serving: Serving, moments: Sequence[tuple[float, str]], patience_s: float) -> Answers:
     """Send a text to each model at its moment (seconds from now), and wait for the answers."""
-    names = sorted({name for _, name in moments})
-    body = msgspec.json.encode({"items": ["a text of some words"]})
-    requests = [request("h", f"/v1/encode/{name}", body, _TYPE, _TYPE) for name in names]
-    which = [names.index(name) for _, name in moments]
-    due = [moment for moment, _ in moments]
-    target = [(serving.host, serving.port)]
-    with open_generator() as generator:
-        answered = generator.ask(Arrivals(target, requests, due, which, patience_s))
-    latency = [math.inf if s is None else s for s in answered.latency_s]
-    models = [name for _, name in moments]
-    return Answers(due, models, latency, answered.errors, answered.began_at)
-
-
-def p99(latencies: Sequence[float]) -> float:
-    """Of ascending latencies."""
-    return percentile(latencies, 0.99)
+    due, models = [moment for moment, _ in moments], [name for _, name in moments]
+    names = sorted(set(models))
+    requests = [encode(name, ["a text of some words"]) for name in names]
+    which = [names.index(name) for name in models]
+    with generator() as load:
+        outcome = load.ask(Arrivals([serving.address], requests, due, which, patience_s))
+    return Answers(due, models, outcome.waited_s, outcome.errors, outcome.began_at)

@@ -6,14 +6,12 @@ One deployment with three workers sees all three; what happened is read from its
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import httpx
 import msgspec
 
-from shoal.bench.cold import cards
+from shoal.bench.benchmark import Tell
+from shoal.bench.cards import timed
 from shoal.bench.cold.asking import Answers, ask
 from shoal.bench.packing.history import Event, History, read
 from shoal.bench.serving import Serving
@@ -21,6 +19,8 @@ from shoal.bench.serving import Serving
 PINNED, COLD, HOT, BROKEN = "pinned", "cold", "hot", "broken"
 REASON = "the weights end in the middle of a tensor"
 PATIENCE_S = 70.0
+#: Items run one after the other and take 50 ms each: one worker answers 20 a second.
+ITEM_S = 0.05
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -82,51 +82,49 @@ class Result(msgspec.Struct, frozen=True):
         crowd, rise, broken = self.crowd, self.rise, self.broken
         wrong = {
             f"{crowd.loads} loads for one crowd": crowd.loads != 1,
-            f"{crowd.requests - crowd.answered} of the crowd unanswered": crowd.requests
-            != crowd.answered,
+            f"{crowd.requests - crowd.answered} of the crowd unanswered": (
+                crowd.requests != crowd.answered
+            ),
             "no second worker loaded the hot model": rise.copies < 2,
-            f"{rise.requests - rise.answered} unanswered while load rose": rise.requests
-            != rise.answered,
-            f"{broken.requests - broken.status_502} answers for a broken model were no 502": broken.requests
-            != broken.status_502,
+            f"{rise.requests - rise.answered} unanswered while load rose": (
+                rise.requests != rise.answered
+            ),
+            f"{broken.requests - broken.status_502} answers for a broken model were no 502": (
+                broken.requests != broken.status_502
+            ),
             f"the 502 does not say why: {broken.reason}": REASON not in broken.reason,
             f"{broken.loads} loads of a broken model": broken.loads > broken.allowed,
         }
         return [what for what, is_so in wrong.items() if is_so]
 
 
-def measure(plan: Plan, tell: Callable[[str], None]) -> Result:
+def measure(plan: Plan, tell: Tell) -> Result:
     """Raises `Unavailable` if the deployment does not start."""
-    with TemporaryDirectory(prefix="shoal-cold-") as name:
-        folder = Path(name)
-        card = {
-            PINNED: cards.fake(PINNED),
-            COLD: cards.fake(COLD, load_s=plan.load_s),
-            HOT: cards.fake(HOT, item_s=cards.ITEM_S, load_s=1.0),
-            BROKEN: cards.fake(BROKEN, load_s=0.2, load_error=REASON),
-        }
-        for model, text in card.items():
-            (folder / f"{model}.yaml").write_text(text)
-        with Serving([PINNED, *_flags(plan, folder)]) as serving:
-            tell(f"{plan.crowd} requests at once to a model that loads for {plan.load_s:g} s")
-            crowd = _crowd(plan, serving)
-            tell(f"load that rises for {plan.rise_s:g} s")
-            rise = _rise(plan, serving)
-            tell(f"a broken model, asked for {plan.insist_s:g} s")
-            return Result(crowd, rise, _broken(plan, serving))
+    with _serving(plan) as serving:
+        tell(f"{plan.crowd} requests at once to a model that loads for {plan.load_s:g} s")
+        crowd = _crowd(plan, serving)
+        tell(f"load that rises for {plan.rise_s:g} s")
+        rise = _rise(plan, serving)
+        tell(f"a broken model, asked for {plan.insist_s:g} s")
+        return Result(crowd, rise, _broken(plan, serving))
 
 
-def _flags(plan: Plan, folder: Path) -> list[str]:
-    flags = {
-        "workers": plan.workers,
-        "gateways": plan.gateways,
-        "lanes": "cpu",
-        "threads": 1,
-        "catalog": folder,
-        "load-cooldown-s": plan.cooldown_s,
-        "log-format": "json",
-    }
-    return [word for name, value in flags.items() for word in (f"--{name}", str(value))]
+def _serving(plan: Plan) -> Serving:
+    return Serving(
+        [PINNED],
+        cards={
+            PINNED: timed(PINNED),
+            COLD: timed(COLD, load_s=plan.load_s),
+            HOT: timed(HOT, item_s=ITEM_S, load_s=1.0),
+            BROKEN: timed(BROKEN, load_s=0.2, load_error=REASON),
+        },
+        workers=plan.workers,
+        gateways=plan.gateways,
+        lanes="cpu",
+        threads=1,
+        load_cooldown_s=plan.cooldown_s,
+        log_format="json",
+    )
 
 
 def _events(serving: Serving, event: str, model: str) -> list[Event]:
@@ -142,7 +140,7 @@ def _crowd(plan: Plan, serving: Serving) -> Crowd:
 
 
 def _rise(plan: Plan, serving: Serving) -> Rise:
-    capacity = 1 / cards.ITEM_S
+    capacity = 1 / ITEM_S
     moments = rising(capacity / 2, plan.most * capacity, plan.rise_s)
     answers = ask(serving, [(moment, HOT) for moment in moments], PATIENCE_S)
     loaded = _events(serving, "loaded", HOT)

@@ -6,14 +6,15 @@ even pace; those that were under way while the other model loaded are compared w
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import msgspec
 
-from shoal.bench.cold import cards
-from shoal.bench.cold.asking import ask, p99
+from shoal.bench.benchmark import Tell
+from shoal.bench.cards import timed
+from shoal.bench.cold import bert
+from shoal.bench.cold.asking import ask
 from shoal.bench.failure import BenchFailed
 from shoal.bench.load import percentile
 from shoal.bench.packing.history import History, read
@@ -64,24 +65,22 @@ class Stall(msgspec.Struct, frozen=True):
         return [what for what, is_so in wrong.items() if is_so]
 
 
-def fake(plan: Plan, tell: Callable[[str], None]) -> Stall:
+def fake(plan: Plan, tell: Tell) -> Stall:
     """With the fake runtime, whose load sleeps."""
-    with TemporaryDirectory(prefix="shoal-stall-") as name:
-        folder = Path(name)
-        (folder / f"{FAKE}.yaml").write_text(cards.fake(FAKE))
-        (folder / f"{OTHER}.yaml").write_text(cards.fake(OTHER, load_s=plan.load_s))
-        tell(f"a fake model loads for {plan.load_s:g} s beside another one")
-        return _measure("fake", FAKE, folder, plan)
+    tell(f"a fake model loads for {plan.load_s:g} s beside another one")
+    return _measure(
+        "fake", FAKE, {FAKE: timed(FAKE), OTHER: timed(OTHER, load_s=plan.load_s)}, plan
+    )
 
 
-def real(plan: Plan, tell: Callable[[str], None]) -> Stall:
+def real(plan: Plan, tell: Tell) -> Stall:
     """MiniLM runs and a BERT with random weights loads. Raises `SourceError`."""
-    with TemporaryDirectory(prefix="shoal-stall-") as name:
-        folder = Path(name)
-        files = fetch(Catalog.load().card(REAL), cache_dir=None, offline=False)
+    files = fetch(Catalog.load().card(REAL), cache_dir=None, offline=False)
+    with TemporaryDirectory(prefix="shoal-stall-") as folder:
         tell(f"a BERT of {plan.layers} layers of {plan.hidden} loads beside {REAL}")
-        cards.write_bert(OTHER, folder, files / "tokenizer.json", plan.layers, plan.hidden)
-        return _measure("torch", REAL, folder, plan)
+        tokenizer = files / "tokenizer.json"
+        card = bert.write(OTHER, Path(folder), tokenizer, plan.layers, plan.hidden)
+        return _measure("torch", REAL, {OTHER: card}, plan)
 
 
 def _load_of(model: str, serving: Serving) -> tuple[float, float]:
@@ -92,13 +91,12 @@ def _load_of(model: str, serving: Serving) -> tuple[float, float]:
     raise BenchFailed(f"{model} did not load:\n{serving.log()[-2000:]}")
 
 
-def _measure(kind: str, model: str, folder: Path, plan: Plan) -> Stall:
+def _measure(kind: str, model: str, cards: dict[str, str], plan: Plan) -> Stall:
     """Raises `BenchFailed` if the other model did not load."""
-    flags = ["--workers", "1", "--gateways", "2", "--lanes", "cpu", "--threads", "1"]
-    flags += ["--catalog", str(folder), "--log-format", "json"]
     seconds = 2 * plan.lead_s + 2 * plan.load_s
     steady = [(number / plan.rate, model) for number in range(int(seconds * plan.rate))]
-    with Serving([model, *flags]) as serving:
+    stack = Serving([model], cards=cards, gateways=2, lanes="cpu", threads=1, log_format="json")
+    with stack as serving:
         ask(serving, steady[: int(plan.rate)], PATIENCE_S)  # kernels of the first batches
         moments = sorted([*steady, (plan.lead_s, OTHER)])
         answers = ask(serving, moments, PATIENCE_S)
@@ -112,9 +110,9 @@ def _measure(kind: str, model: str, folder: Path, plan: Plan) -> Stall:
         answered=answers.answered,
         load_s=until - since,
         idle_p50_s=percentile(idle, 0.5),
-        idle_p99_s=p99(idle),
+        idle_p99_s=percentile(idle, 0.99),
         loading=len(loading),
         loading_p50_s=percentile(loading, 0.5),
-        loading_p99_s=p99(loading),
+        loading_p99_s=percentile(loading, 0.99),
         loading_worst_s=loading[-1],
     )

@@ -10,39 +10,50 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
-import tempfile
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
 from shoal.bench import report
-from shoal.bench.load import percentile
-from shoal.bench.openloop import Answered, Arrivals, open_generator
+from shoal.bench.benchmark import Tell, option
+from shoal.bench.load import Arrivals, Outcome, generator, percentile
 from shoal.bench.packing import history, models
 from shoal.bench.packing.models import FakeModel
-from shoal.bench.packing.sampling import Sample, Sampler, empty_bytes
+from shoal.bench.processes import memory_bytes
+from shoal.bench.runtime import alone
+from shoal.bench.sampling import Sampler
 from shoal.bench.serving import Serving
 from shoal.bench.topology.traffic import Requests, Traffic
+from shoal.wire.socket import AskStats, Done, Load, Loaded, Run, Stats
 
 #: A request for a cold model waits for others' turns too; its deadline is 60 s.
 PATIENCE_S = 70.0
 #: What a Python process takes for itself beyond what an idle one does: buffers of batches.
 HEAP_BYTES = 4 << 20
+SAMPLE_S = 0.1
 
 
 class Plan(msgspec.Struct, frozen=True):
     """What to run. `fits`: models of mean size that have room on one lane; each worker has one."""
 
-    models: int = 20
-    fits: float = 6.0
-    rate: float = 8.0
-    seconds: float = 600.0
-    workers: int = 2
-    gateways: int = 2
-    policies: tuple[str, ...] = ("gdsf", "lru")
+    models: Annotated[int, option("Models; Zipf's law says how often each is asked")] = 20
+    fits: Annotated[float, option("Models of mean size that one lane holds")] = 6.0
+    rate: Annotated[float, option("Requests a second to each deployment")] = 8.0
+    seconds: Annotated[float, option("For how long")] = 600.0
+    workers: Annotated[int, option("Workers of each, with a lane each")] = 2
+    gateways: Annotated[int, option("Gateways of each")] = 2
+    policies: Annotated[tuple[str, ...], option("Values of the setting `eviction`")] = (
+        "gdsf",
+        "lru",
+    )
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """Bytes above those of an empty runtime, of each process, at `time` (seconds since 1970)."""
+
+    time: float
+    held_bytes: list[int]
 
 
 class Side(msgspec.Struct, frozen=True):
@@ -90,8 +101,7 @@ class Side(msgspec.Struct, frozen=True):
         return [f"{self.policy}: {int(count)} {what}" for what, count in found.items() if count]
 
 
-class Result(msgspec.Struct, frozen=True):
-    machine: report.Machine
+class Result(report.Result, frozen=True):
     plan: Plan
     pinned: FakeModel
     catalog: list[FakeModel]
@@ -102,8 +112,8 @@ class Result(msgspec.Struct, frozen=True):
         return [problem for side in self.sides for problem in side.problems]
 
 
-def measure(plan: Plan, tell: Callable[[str], None]) -> Result:
-    """Both policies at once.
+def measure(plan: Plan, tell: Tell) -> Result:
+    """All policies at once.
 
     Raises:
         Unavailable: a deployment did not start.
@@ -115,27 +125,18 @@ def measure(plan: Plan, tell: Callable[[str], None]) -> Result:
     moments = traffic.moments(plan.rate, plan.seconds)
     requests = Requests(traffic.names())
     empty = asyncio.run(empty_bytes())
-    with _cards(catalog, budget) as cards, contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
         servings = []
         for policy in plan.policies:
             tell(f"{policy}: {plan.workers} workers and {plan.gateways} gateways are starting")
-            flags = _flags(plan, cards, budget, policy)
-            servings.append(stack.enter_context(Serving([pinned.name, *flags])))
+            servings.append(stack.enter_context(_serving(plan, pinned, catalog, budget, policy)))
         tell(f"{len(moments)} requests in {plan.seconds:g} s to each")
+        arrivals = [requests.arrivals(moments, [s.address], PATIENCE_S) for s in servings]
         with ThreadPoolExecutor(len(servings)) as pool:
-            runs = [
-                pool.submit(
-                    _drive,
-                    serving,
-                    requests.arrivals(moments, [(serving.host, serving.port)], PATIENCE_S),
-                    empty,
-                )
-                for serving in servings
-            ]
-            seen = [run.result() for run in runs]
+            seen = list(pool.map(_drive, servings, arrivals, [empty] * len(servings)))
         sides = [
-            _side(policy, catalog, pinned.name, budget, moments, answered, samples, serving.log())
-            for policy, serving, (answered, samples) in zip(
+            _side(policy, catalog, pinned.name, budget, moments, outcome, samples, serving.log())
+            for policy, serving, (outcome, samples) in zip(
                 plan.policies, servings, seen, strict=True
             )
         ]
@@ -143,36 +144,41 @@ def measure(plan: Plan, tell: Callable[[str], None]) -> Result:
     return Result(machine, plan, pinned, catalog, sides)
 
 
-@contextlib.contextmanager
-def _cards(catalog: list[FakeModel], budget: int) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="shoal-packing-") as name:
-        for model in catalog:
-            (Path(name) / f"{model.name}.yaml").write_text(model.card(budget))
-        yield Path(name)
+def _serving(
+    plan: Plan, pinned: FakeModel, catalog: list[FakeModel], budget: int, policy: str
+) -> Serving:
+    return Serving(
+        [pinned.name],
+        cards={model.name: model.card(budget) for model in catalog},
+        workers=plan.workers,
+        gateways=plan.gateways,
+        lanes="cpu",
+        threads=1,
+        memory_bytes=budget,
+        eviction=policy,
+        log_format="json",
+    )
 
 
-def _flags(plan: Plan, cards: Path, budget: int, policy: str) -> list[str]:
-    flags = {
-        "workers": plan.workers,
-        "gateways": plan.gateways,
-        "lanes": "cpu",
-        "threads": 1,
-        "catalog": cards,
-        "memory-bytes": budget,
-        "eviction": policy,
-        "log-format": "json",
-    }
-    return [word for name, value in flags.items() for word in (f"--{name}", str(value))]
+async def empty_bytes() -> int:
+    """Resident set of a fake runtime that has computed and holds nothing to speak of."""
+    options = {"inputs": "text", "bytes": 1, "holds": True}
+    async with alone("fake") as runtime:
+        await runtime.ask(Load("m", "", "fake", {"dense": {"dim": 8}}, options=options), Loaded)
+        await runtime.ask(Run(1, "m", ["dense"], texts=["a text"]), Done)
+        return (await runtime.ask(AskStats(), Stats)).rss_bytes
 
 
-def _drive(serving: Serving, arrivals: Arrivals, empty: int) -> tuple[Answered, list[Sample]]:
+def _drive(serving: Serving, arrivals: Arrivals, empty: int) -> tuple[Outcome, list[Sample]]:
     """Send all requests while the runtimes are watched."""
-    with (
-        Sampler(lambda: sorted(serving.roles()["runtime"]), empty) as sampler,
-        open_generator() as generator,
-    ):
-        answered = generator.ask(arrivals)
-    return answered, sampler.samples
+
+    def held() -> list[int]:
+        runtimes = sorted(serving.roles()["runtime"])
+        return [max(0, memory_bytes([pid], "VmRSS") - empty) for pid in runtimes]
+
+    with Sampler(held, SAMPLE_S) as sampler, generator() as load:
+        outcome = load.ask(arrivals)
+    return outcome, [Sample(*sample) for sample in sampler.samples]
 
 
 def _side(
@@ -181,23 +187,23 @@ def _side(
     pinned: str,
     budget: int,
     moments: list[tuple[float, int]],
-    answered: Answered,
+    outcome: Outcome,
     samples: list[Sample],
     log: str,
 ) -> Side:
     seen = history.History(history.read(log))
     names = [catalog[number].name for _, number in moments]
-    times = [answered.began_at + due for due, _ in moments]
+    times = [outcome.began_at + due for due, _ in moments]
     hits = sum(seen.copies(name, at) > 0 for name, at in zip(names, times, strict=True))
     resident = [seen.resident(at) for at in times]
-    waited = [math.inf if s is None else s for s in answered.latency_s]
+    waited = outcome.waited_s
     held = [bytes_ for sample in samples for bytes_ in sample.held_bytes]
     load_s = {model.name: model.load_s for model in catalog}
     return Side(
         policy=policy,
         requests=len(moments),
-        answered=sum(s < math.inf for s in waited),
-        errors=answered.errors,
+        answered=outcome.answered,
+        errors=outcome.errors,
         hits=hits / len(moments),
         models=sum(distinct for distinct, _ in resident) / len(moments),
         copies=sum(copies for _, copies in resident) / len(moments),
@@ -220,40 +226,20 @@ def _side(
     )
 
 
+_HEAD = ["eviction", "requests", "answered", "hits %", "models", "copies", "p50 ms", "p99 s"]
+_HEAD += ["pinned p99 ms", "loads", "load s", "evictions", "held MB, most", "mean", "of", "above"]
+_HEAD += ["OOM"]
+
+
 def table(result: Result) -> str:
-    """One row a policy, and what went wrong, if anything did."""
-    head = [
-        "eviction",
-        "requests",
-        "answered",
-        "hits %",
-        "models",
-        "copies",
-        "p50 ms",
-        "p99 s",
-        "pinned p99 ms",
+    """One row a policy."""
+    return report.table(_HEAD, [_row(side) for side in result.sides])
+
+
+def _row(side: Side) -> list[object]:
+    held = [side.most_held_bytes / 1e6, side.mean_held_bytes / 1e6, side.budget_bytes / 1e6]
+    return [
+        *(side.policy, side.requests, side.answered, side.hits * 100, side.models, side.copies),
+        *(side.p50_s * 1e3, side.p99_s, side.pinned_p99_s * 1e3),
+        *(side.loads, side.loading_s, side.evictions, *held, side.above, side.out_of_memory),
     ]
-    head += ["loads", "load s", "evictions", "held MB, most", "mean", "of", "above", "OOM"]
-    rows = [
-        [
-            side.policy,
-            side.requests,
-            side.answered,
-            side.hits * 100,
-            side.models,
-            side.copies,
-            side.p50_s * 1e3,
-            side.p99_s,
-            side.pinned_p99_s * 1e3,
-            side.loads,
-            side.loading_s,
-            side.evictions,
-            side.most_held_bytes / 1e6,
-            side.mean_held_bytes / 1e6,
-            side.budget_bytes / 1e6,
-            side.above,
-            side.out_of_memory,
-        ]
-        for side in result.sides
-    ]
-    return "\n".join([report.table(head, rows), *(f"WRONG: {w}" for w in result.problems)])

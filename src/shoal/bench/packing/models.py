@@ -10,6 +10,7 @@ import random
 
 import msgspec
 
+from shoal.bench import cards
 from shoal.bench.topology.traffic import model_name
 
 #: Sizes are spread evenly on a logarithmic scale between these.
@@ -30,22 +31,13 @@ class FakeModel(msgspec.Struct, frozen=True):
 
     def card(self, device_bytes: int) -> str:
         """Its catalog entry; the runtime refuses to hold more than `device_bytes` in all."""
-        return f"""\
-name: {self.name}
-source: {{dir: .}}
-family: fake
-tasks:
-  encode: {{head: dense, dim: 8}}
-max_tokens: 512
-memory: {{weights_mb: {self.bytes / 1e6:.3f}}}
-profiles:
-  default:
-    runtime: fake
-    options:
-      {{inputs: text, base_s: {BASE_S}, item_s: {ITEM_S}, load_s: {self.load_s:.3f},
-      bytes: {self.bytes}, holds: true, device_bytes: {device_bytes}}}
-    cost: {{base_s: {BASE_S}, token_s: 0.0, item_s: {ITEM_S}}}
-"""
+        options = {"load_s": self.load_s, "bytes": self.bytes, "holds": True}
+        return cards.fake(
+            self.name,
+            {"base_s": BASE_S, "item_s": ITEM_S, "device_bytes": device_bytes, **options},
+            (BASE_S, 0.0, ITEM_S),
+            memory={"weights_mb": self.bytes / 1e6},
+        )
 
 
 def made(count: int) -> list[FakeModel]:

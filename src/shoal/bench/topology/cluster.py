@@ -6,52 +6,38 @@ Decides how they are started, watched and ended. It must not know what is measur
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
-from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-import httpx
-import msgspec
-
-from shoal.bench.failure import BenchFailed
+from shoal.bench.child import START_S, Child, answers, without_settings
+from shoal.bench.load import Target
+from shoal.bench.ports import free_port
 from shoal.bench.processes import cpu_s, descendants
-from shoal.bench.rivals import free_port
-from shoal.broker.orphans import dying_with_us
+from shoal.bench.serving import counters
 from shoal.broker.server import BrokerServer
 from shoal.settings import CommonSettings
 
-#: Twenty processes that import, connect and load share two cores.
-START_S = 180.0
 STOP_S = 20.0
-_POLL_S = 0.1
 
 
-class Process(msgspec.Struct):
-    """One process, where it says that it is ready, and its log."""
+class Process(Child):
+    """A gateway or a worker, and where it says how it is."""
 
-    popen: subprocess.Popen[bytes]
-    port: int
-    log: Path
+    def __init__(
+        self, command: Sequence[str], log: Path, port: int, settings: Mapping[str, object]
+    ) -> None:
+        self.port = port
+        env = {f"SHOAL_{key.upper()}": str(value) for key, value in settings.items()}
+        whole = [sys.executable, "-m", *command]
+        super().__init__(" ".join(command), whole, log, {**without_settings(), **env})
 
     def ready(self) -> bool:
-        """Whether it would answer.
-
-        Raises:
-            BenchFailed: it ended.
-        """
-        if self.popen.poll() is not None:
-            lines = self.log.read_text(errors="replace").splitlines()
-            raise BenchFailed("a process ended at start:\n" + "\n".join(lines[-20:]))
-        with contextlib.suppress(httpx.HTTPError):
-            return httpx.get(f"http://127.0.0.1:{self.port}/readyz", timeout=5).status_code == 200
-        return False
+        """Whether it would answer."""
+        return answers(f"http://127.0.0.1:{self.port}/readyz")
 
 
 class Deployment:
@@ -63,31 +49,18 @@ class Deployment:
         self.gateways = gateways
 
     @property
-    def targets(self) -> list[tuple[str, int]]:
+    def targets(self) -> list[Target]:
         """Where its gateways listen."""
         return [("127.0.0.1", gateway.port) for gateway in self.gateways]
 
     def cpu_s(self) -> float:
         """Processor time of all its processes so far, those that workers started included."""
         own = [*self.workers, *self.gateways]
-        return cpu_s({pid for process in own for pid in descendants(process.popen.pid)})
+        return cpu_s({pid for process in own for pid in descendants(process.pid)})
 
     def counters(self) -> dict[str, float]:
         """Sums over all workers and labels of the workers' metrics."""
-        sums: defaultdict[str, float] = defaultdict(float)
-        with httpx.Client(timeout=10) as client:
-            for worker in self.workers:
-                text = client.get(f"http://127.0.0.1:{worker.port}/metrics").text
-                for name, value in _samples(text):
-                    sums[name] += value
-        return sums
-
-
-def _samples(text: str) -> Iterator[tuple[str, float]]:
-    """Name and value of each sample; a full parser takes a second for all workers."""
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            yield line.partition("{")[0].partition(" ")[0], float(line.rpartition(" ")[2])
+        return counters(worker.port for worker in self.workers)
 
 
 class Cluster:
@@ -106,50 +79,32 @@ class Cluster:
         port = free_port()
         settings = {"pool": pool, "models": ",".join(models), "lanes": ",".join(["cpu"] * lanes)}
         settings |= {"on_demand": "false", "threads": "1", "health_port": str(port)}
-        return self._start(["shoal.cli", "worker"], settings, port)
+        return self._start(["shoal.cli", "worker"], port, settings)
 
-    def gateway(self, pool: str, router: Sequence[str] = (), keys: Sequence[str] = ()) -> Process:
-        """A gateway, or a push router with these arguments. `keys`: ``name:key`` each."""
-        port = free_port()
+    def gateway(self, pool: str, router: Sequence[str] = ()) -> Process:
+        """A gateway, or a push router with these arguments."""
         command = ["shoal.bench.topology.router", *router] if router else ["shoal.cli", "gateway"]
-        settings = {"pool": pool, "port": str(port), "api_keys": ",".join(keys)}
-        return self._start(command, settings, port)
+        port = free_port()
+        return self._start(command, port, {"pool": pool, "port": str(port)})
 
     def wait_until_ready(self) -> None:
-        """Raises `BenchFailed` if a process ends or takes too long."""
+        """Raises `Unavailable` if a process ends or takes too long."""
         deadline = time.monotonic() + START_S
         for process in self._started:
-            while not process.ready():
-                if time.monotonic() > deadline:
-                    raise BenchFailed(f"not ready after {START_S:g} s: {process.log.read_text()}")
-                time.sleep(_POLL_S)
+            process.wait_until(process.ready, deadline - time.monotonic())
 
     def close(self) -> None:
         """End all; what they were doing does not matter any more."""
         for process in self._started:
-            process.popen.send_signal(signal.SIGTERM)
+            process.tell(signal.SIGTERM)
         deadline = time.monotonic() + STOP_S
         for process in self._started:
-            try:
-                process.popen.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.popen.kill()
-                process.popen.wait()
+            process.wait_for_end(max(0.0, deadline - time.monotonic()))
 
-    def _start(self, command: list[str], settings: Mapping[str, str], port: int) -> Process:
+    def _start(self, command: list[str], port: int, settings: Mapping[str, str]) -> Process:
         log = self._folder / f"{len(self._started)}.log"
-        with log.open("wb") as file:
-            popen = subprocess.Popen(
-                [sys.executable, "-m", *command],
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-                env=_environment({**self._common, **settings}),
-                preexec_fn=dying_with_us(signal.SIGKILL),
-            )
-        process = Process(popen, port, log)
-        self._started.append(process)
-        return process
+        self._started.append(Process(command, log, port, {**self._common, **settings}))
+        return self._started[-1]
 
 
 @contextlib.asynccontextmanager
@@ -170,9 +125,3 @@ async def running(cards: Mapping[str, str]) -> AsyncIterator[Cluster]:
         cluster = Cluster(folder, broker, folder / "cards")
         stack.callback(cluster.close)
         yield cluster
-
-
-def _environment(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Ours, with these settings and none that belong to another deployment."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("SHOAL_")}
-    return {**kept, **{f"SHOAL_{key.upper()}": str(value) for key, value in settings.items()}}

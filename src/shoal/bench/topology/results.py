@@ -101,8 +101,7 @@ class Compared(msgspec.Struct, frozen=True):
     measured: list[Measured]
 
 
-class Result(msgspec.Struct, frozen=True):
-    machine: report.Machine
+class Result(report.Result, frozen=True):
     plan: Plan
     compared: list[Compared]
 

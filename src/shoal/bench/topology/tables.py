@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from shoal.bench import cards
 from shoal.runtimes.fake.timetable import Point, seconds_of
 from shoal.values import BYTES_PER_TOKEN
 
@@ -54,31 +55,15 @@ class Timing(msgspec.Struct, frozen=True):
         Its inputs are texts, which the fake runtime counts in bytes.
         """
         points = [[round(tokens * BYTES_PER_TOKEN), s] for tokens, s in self.table]
-        return _CARD.format(
-            name=name,
-            points=points,
-            batch_s=self.batch_s,
-            batch_tokens=self.batch_tokens,
-            base_s=self._s(0),
-            token_s=(self._s(self.batch_tokens) - self._s(0)) / self.batch_tokens,
-        )
+        base_s = self._s(0)
+        token_s = (self._s(self.batch_tokens) - base_s) / self.batch_tokens
+        batch = {
+            "max_batch_seconds": self.batch_s,
+            "max_batch_tokens": self.batch_tokens,
+            "max_batch_items": 1024,
+        }
+        return cards.fake(name, {"table": points}, (base_s, token_s, 1e-6), profile=batch)
 
-
-_CARD = """\
-name: {name}
-source: {{dir: .}}
-family: fake
-tasks: {{encode: {{dim: 8}}}}
-max_tokens: 512
-profiles:
-  default:
-    runtime: fake
-    max_batch_seconds: {batch_s}
-    max_batch_tokens: {batch_tokens}
-    max_batch_items: 1024
-    options: {{inputs: text, table: {points}}}
-    cost: {{base_s: {base_s}, token_s: {token_s}, item_s: 1.0e-6}}
-"""
 
 #: all-MiniLM-L6-v2, bfloat16, one thread; `python -m shoal.bench timetable`, 2026-11-29, on a core
 #: of an AMD EPYC (Zen 4, AVX-512), torch 2.13.

@@ -11,8 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from shoal.bench.load import request
-from shoal.bench.openloop import Arrivals
+from shoal.bench.load import Arrivals, Target, encode
 from shoal.bench.texts import mixed_length, text
 
 #: Items of a request: most callers send one text or a few.
@@ -74,15 +73,13 @@ class Requests:
             for _ in range(_DISTINCT):
                 lengths = [mixed_length(rng) for _ in range(rng.choice(_ITEMS))]
                 tokens += sum(lengths)
-                body = msgspec.msgpack.encode({"items": [text(rng, n) for n in lengths]})
-                type_ = "application/msgpack"
-                self._bytes.append(request("h", f"/v1/encode/{model}", body, type_, type_))
+                self._bytes.append(encode(model, [text(rng, n) for n in lengths]))
         self.tokens = tokens / len(self._bytes)
 
     def arrivals(
         self,
         moments: list[tuple[float, int]],
-        targets: list[tuple[str, int]],
+        targets: list[Target],
         patience_s: float,
     ) -> Arrivals:
         """What the generator is told to send."""

@@ -1,50 +1,22 @@
-"""The models of the cold-start benchmark: fake ones as cards, and a large real one with random weights.
+"""A large BERT with random weights, for the cold-start benchmark.
 
-The random BERT is as slow to load as a real one of its size; what it computes means nothing. It uses
-the tokenizer of the catalog's MiniLM.
+It is as slow to load as a real one of its size; what it computes means nothing.
 """
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-#: Items run one after the other and take 50 ms each: one worker answers 20 a second.
-ITEM_S = 0.05
-BASE_S = 0.01
 
-
-def fake(name: str, *, item_s: float = 0.001, base_s: float = BASE_S, **options: Any) -> str:
-    """A card of the fake runtime; `options` are those of `FakeOptions`."""
-    given = msgspec.json.encode(
-        {"inputs": "text", "base_s": base_s, "item_s": item_s, **options}
-    ).decode()
-    return f"""\
-name: {name}
-source: {{dir: .}}
-family: fake
-tasks:
-  encode: {{head: dense, dim: 8}}
-max_tokens: 512
-profiles:
-  default:
-    runtime: fake
-    options: {given}
-    cost: {{base_s: {base_s}, token_s: 0.0, item_s: {item_s}}}
-"""
-
-
-def write_bert(name: str, cards: Path, tokenizer: Path, layers: int, hidden: int) -> None:
-    """A BERT with random weights, float32, in a folder beside its card."""
+def write(name: str, folder: Path, tokenizer: Path, layers: int, hidden: int) -> str:
+    """Write its files, float32, into `folder`; returns its card."""
     from safetensors.numpy import save_file
 
-    folder = cards / f"{name}-files"
-    folder.mkdir()
     shutil.copy(tokenizer, folder / "tokenizer.json")
     config = {
         "model_type": "bert",
@@ -57,14 +29,14 @@ def write_bert(name: str, cards: Path, tokenizer: Path, layers: int, hidden: int
     }
     (folder / "config.json").write_bytes(msgspec.json.encode(config))
     save_file(_weights(layers, hidden), folder / "model.safetensors")
-    (cards / f"{name}.yaml").write_text(f"""\
+    return f"""\
 name: {name}
-source: {{dir: {folder.name}}}
+source: {{dir: {folder}}}
 family: bert
 tasks:
   encode: {{head: dense, dim: {hidden}}}
 max_tokens: 256
-""")
+"""
 
 
 def _weights(layers: int, hidden: int) -> dict[str, NDArray[np.float32]]:

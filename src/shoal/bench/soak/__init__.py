@@ -1,0 +1,1 @@
+"""Does memory stay flat? Long load on a whole deployment, and what its processes hold meanwhile."""
