@@ -16,6 +16,7 @@ import msgspec
 import typer
 
 from shoal.bench import report
+from shoal.bench.pictures import can_draw
 
 Tell = Callable[[str], None]
 P = TypeVar("P", bound=msgspec.Struct)
@@ -54,6 +55,8 @@ class Benchmark(msgspec.Struct, Generic[P, R], frozen=True):
         """The command, as Typer wants it."""
 
         def run(*, quick: bool, json: Path | None, plot: Path | None = None, **given: Any) -> None:
+            if plot is not None:
+                can_draw()
             result = self.measure(self._plan(quick, given), _tell)
             report.show(result, self.table(result))
             if json is not None:

@@ -9,7 +9,7 @@ from shoal.bench.pictures import panels
 
 
 def write(path: Path, result: Result) -> None:
-    """One panel a policy, one line a runtime. Raises `ConfigError` without matplotlib."""
+    """One panel a policy, one line a runtime."""
     with panels(path, len(result.sides)) as axes:
         for panel, side in zip(axes, result.sides, strict=True):
             began = side.samples[0].time

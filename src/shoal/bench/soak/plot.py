@@ -10,7 +10,7 @@ from shoal.bench.soak.measure import Result
 
 
 def write(path: Path, result: Result) -> None:
-    """One panel a role, one line a process. Raises `ConfigError` without matplotlib."""
+    """One panel a role, one line a process."""
     with panels(path, len(ROLES)) as axes:
         for panel, role in zip(axes, ROLES, strict=True):
             for one in result.series:
