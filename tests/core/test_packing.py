@@ -223,7 +223,7 @@ def test_a_peer_that_fell_silent_does_not_count() -> None:
     worker = Worker()
     worker.tell(ev.PeerSeen("peer", {"n": ev.PeerModel("resident", 1)}), 0.0)
     assert worker.demand(2.9, n=0.1) == []
-    assert worker.demand(3.1, n=0.1) == [ev.Load("cpu", "n")]
+    assert worker.demand(3.5, n=0.1) == [ev.Load("cpu", "n")]
 
 
 def test_nor_does_it_where_nothing_is_loaded_on_demand() -> None:

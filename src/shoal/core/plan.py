@@ -83,7 +83,7 @@ class Plan:
         """How much of a full batch a lane takes of what may wait there."""
         lanes = self._lanes(source.model)
         most = lanes // LANES_A_MODEL  # models in use that leave enough lanes for each
-        if not most or self._sources.in_use(self._now, most + 1) > most:
+        if not most or self._sources.in_use(self._now) > most:
             return 1.0
         model = self._models[source.model]
         told = source.pending if self._now - source.told_at <= TOLD_S else 0

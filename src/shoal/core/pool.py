@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from shoal.core.events import PeerModel
-from shoal.core.pulsing import silent_s
+from shoal.core.pulsing import PULSE_S, silent_s
 
 
 class Pool:
@@ -25,6 +25,7 @@ class Pool:
         self._copies: Counter[str] = Counter()
         self._lanes: dict[str, int] = {}
         self.lanes = 0
+        self._look_at = 0.0
 
     def __bool__(self) -> bool:
         """Whether there is any other worker."""
@@ -58,7 +59,10 @@ class Pool:
         self._count(self._peers.pop(worker, {}), -1)
 
     def forget_silent(self, now: float) -> None:
-        """A worker that was not heard of for so long is gone, or cut off."""
+        """A worker that was not heard of for so long is gone, or cut off; call it often."""
+        if now < self._look_at:
+            return
+        self._look_at = now + PULSE_S
         long_s = silent_s(1 + len(self._peers))
         for worker in [w for w, at in self._heard_at.items() if now - at > long_s]:
             self.lost(worker)

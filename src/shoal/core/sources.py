@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from itertools import takewhile
 
 from shoal.core.events import (
     Arrived,
@@ -24,6 +25,8 @@ from shoal.values import TrafficClass
 NEVER = float("-inf")
 #: A model that brought a unit within this time is in use.
 IN_USE_S = 1.0
+#: How often those are counted: with hundreds of them it takes as long as forming a batch.
+COUNT_S = 0.02
 
 
 class Source:
@@ -94,6 +97,8 @@ class Sources:
         self._open: dict[int, Source] = {}
         self._served: dict[str, None] = {}
         self._next = 1
+        self._in_use = 0
+        self._count_at = NEVER
 
     def __len__(self) -> int:
         """Pulls that are open."""
@@ -104,14 +109,13 @@ class Sources:
         """Models that are served here."""
         return len(self._served)
 
-    def in_use(self, now: float, most: int) -> int:
-        """Models that lately brought interactive units, counted up to `most`."""
-        count = 0
-        for source in reversed(self.hot.values()):
-            if count == most or now - source.came_at > IN_USE_S:
-                break
-            count += 1
-        return count
+    def in_use(self, now: float) -> int:
+        """Models that lately brought interactive units."""
+        if now >= self._count_at:
+            since = now - IN_USE_S
+            latest = takewhile(lambda source: source.came_at >= since, reversed(self.hot.values()))
+            self._in_use, self._count_at = sum(1 for _ in latest), now + COUNT_S
+        return self._in_use
 
     def get(self, model: str, klass: TrafficClass = "work") -> Source:
         return self._all[klass][model]
