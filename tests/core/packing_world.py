@@ -30,13 +30,14 @@ WORKER_PULSE_S = 0.5
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """A model as its runtime knows it."""
+    """A model as its runtime knows it; its files are broken on these workers."""
 
     name: str
     bytes: int
     load_s: float
     guess: int = 0
     min_replicas: int = 0
+    broken_on: tuple[str, ...] = ()
 
     def spec(self) -> ModelSpec:
         return ModelSpec(
@@ -180,6 +181,8 @@ class Pool:
                 sum(name in lane.resident for lane in core.lanes.values()),
                 model.footprint.bytes if model.footprint.measured else 0,
                 model.footprint.load_s if model.footprint.measured else 0.0,
+                model.failures,
+                model.reason,
             )
             for name, model in core.models.items()
             if model.state != "absent"
@@ -265,7 +268,9 @@ class Pool:
         kind = self.kinds[model]
         seconds = kind.load_s * self.rng.uniform(0.8, 1.2)
         self.loads.append(Loading(worker, lane, model, self.now, seconds))
-        self.later(self.now + seconds, worker, ev.Loaded(lane, model, kind.bytes, seconds))
+        failed = ev.LoadFailed(lane, model, "broken")
+        loaded = ev.Loaded(lane, model, kind.bytes, seconds)
+        self.later(self.now + seconds, worker, failed if worker in kind.broken_on else loaded)
 
     # --- what must hold -----------------------------------------------------------------------------
 

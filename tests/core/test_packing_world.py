@@ -3,6 +3,7 @@
 import random
 from functools import cache
 
+import msgspec
 import pytest
 
 from shoal.core.claims import TTL_S
@@ -181,3 +182,60 @@ def test_the_same_seed_gives_the_same_history() -> None:
     first, second = (served.__wrapped__(0, sure=False) for _ in range(2))
     assert first.loads == second.loads
     assert first.evictions == second.evictions
+
+
+def broken(workers: int, *, on: int | None = None, pinned: bool = False) -> Pool:
+    """A model whose files are broken on the first workers, or on all; somebody always waits for it."""
+    names = tuple(f"w{number}" for number in range(workers))
+    kind = Kind("m", 100 * MB, 0.2, broken_on=names[:on])
+    pool = Pool([kind], workers, ROOM, pinned=("m",) if pinned else ())
+    for second in range(10):
+        pool.request(float(second), "m")
+    return pool
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4, 8])
+def test_a_broken_model_is_tried_about_once_a_cooldown_by_all_workers_together(
+    workers: int,
+) -> None:
+    """Cooldowns begin at 0, 60, 180, 420 and 900 s; the first failure is confirmed by another."""
+    pool = broken(workers)
+    pool.run_until(900.0)
+    tries = [load.at for load in pool.loads]
+    rounds = [0, 60, 180, 420]
+    assert len(rounds) <= len(tries) <= len(rounds) + 1 + (workers > 1)
+    assert all(min(abs(at - begun) for begun in rounds) < 40.0 for at in tries)
+    reasons = {core.models["m"].reason for core in pool.cores.values()}
+    assert reasons == {"broken"}, "gateways refuse what all workers say cannot be loaded"
+
+
+def test_a_broken_model_that_is_pinned_is_tried_seldom_too() -> None:
+    pool = broken(6, pinned=True)
+    pool.run_until(900.0)
+    assert len(pool.loads) <= 6 + 2 * 4, "each tries at its start"
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_a_model_that_was_mended_is_found_by_all(pinned: bool) -> None:
+    pool = broken(4, pinned=pinned)
+    pool.run_until(100.0)
+    pool.kinds["m"] = msgspec.structs.replace(pool.kinds["m"], broken_on=())
+    pool.run_until(250.0)
+    assert not pool.waiting
+    assert sum("m" in held for held in pool.held.values()) == (4 if pinned else 1)
+
+
+def test_one_machine_s_fault_is_not_the_model_s() -> None:
+    pool = broken(4, on=1)
+    pool.run_until(30.0)
+    assert not pool.waiting
+    assert max(wait for _, wait in pool.waits) < 10.0
+
+
+def test_machines_that_failed_let_others_try_first() -> None:
+    """Two make it look like the model's fault; the third may be tried next, but none of them twice."""
+    pool = broken(6, on=3)
+    pool.run_until(250.0)
+    assert not pool.waiting
+    assert len(pool.loads) <= 4
+    assert len({load.worker for load in pool.loads}) == len(pool.loads)

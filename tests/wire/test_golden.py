@@ -69,7 +69,7 @@ EXAMPLES: dict[str, codec.Message] = {
         lanes=["cpu"],
         models={
             "org/name": q.ModelPulse(
-                "failed", 1, 1e-6, 1e-4, 0.5, "no such folder", 0.05, 91_000_000, 0.4, True, 0.1
+                "failed", 1, 1e-6, 1e-4, 0.5, "no such folder", 0.05, 91_000_000, 0.4, True, 0.1, 2
             )
         },
         units_held=4,

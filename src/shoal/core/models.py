@@ -57,6 +57,7 @@ class ModelState:
         self.state: Literal["absent", "loading", "resident", "failed"] = "absent"
         self.reason: str | None = None
         self.failed_until = 0.0
+        self.failures = 0  # loads that failed here in a row, not for want of room
         self.load_crashes = 0
         self.coming: dict[TrafficClass, int] = {"work": 0, "bulk": 0}  # units being prepared
         self.fetching = 0  # units whose payloads are to be fetched before they can be prepared

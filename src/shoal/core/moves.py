@@ -79,11 +79,11 @@ class Moves:
     def _fetch(self, name: str, now: float) -> list[Instruction]:
         """Once the files are here the claim lingers: the move begins with it, if it still should."""
         here = self._residency.has_files(name)
-        if here or not self._claims.asked(name) or self._models[name].state == "failed":
+        if here or not self._claims.asked(name) or self._failed(name):
             self._fetching.discard(name)
             if not here:
                 self._placement.called_off(name, now)
-            return self._claims.release(name, now, linger=here)
+            return self._claims.release(name, now, linger=here or self._failed(name))
         return self._residency.fetch(self._models[name]) if self._claims.holds(name) else []
 
     def _refuse_misfits(self, wants: list[Want], now: float) -> None:
@@ -106,13 +106,17 @@ class Moves:
             if move.lane.wants(name) and name not in move.lane.resident:
                 return []
             del self._moves[move.lane.id]
-            return self._claims.release(name, now, linger=name in move.lane.resident)
-        if not self._claims.asked(name) or move.model.state == "failed":
+            ended = name in move.lane.resident or self._failed(name)
+            return self._claims.release(name, now, linger=ended)
+        if not self._claims.asked(name) or self._failed(name):
             return self._call_off(move, now)
         if not self._claims.holds(name):
             return []
         move.stage = "clearing"
         return self._clear(move, now)
+
+    def _failed(self, model: str) -> bool:
+        return self._models[model].state == "failed"
 
     def _clear(self, move: Move, now: float) -> list[Instruction]:
         """Bring every victim nearer to its end; once there is room, load."""

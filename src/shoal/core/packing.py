@@ -108,6 +108,8 @@ class Packing:
             model = self._models.get(name)
             if model is not None:
                 model.footprint.told(told.bytes, told.load_s)
+                elsewhere = self._room.pool.copies(name) > 0
+                self._residency.told(event.worker, model, told, now, elsewhere=elsewhere)
 
     def _evicted(self, event: ev.Evicted, now: float) -> None:
         lane, model = self._lanes[event.lane], self._models[event.model]

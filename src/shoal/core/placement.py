@@ -32,7 +32,8 @@ HOT_FOR_S = 1.0
 #: Bulk work has no latency goal: its age counts this much less than that of interactive work.
 BULK_AGE = 0.1
 #: Of several workers the emptiest claims first: a full one waits this long, one that must evict as
-#: long again. A claim is answered within a millisecond or two.
+#: long again, one whose load of the model failed longer than all of these, as that may be its
+#: machine's fault. A claim is answered within a millisecond or two.
 YIELD_S = 0.05
 #: A model whose move was called off (another has its claim, no room) is looked at again this late.
 RETRY_S = 1.0
@@ -188,6 +189,7 @@ class Placement:
             budget = lane.memory.budget
             wait_s += YIELD_S * (lane.memory.used / budget if budget else 0.0)
             wait_s += YIELD_S if need > 0 else 0.0
+            wait_s += 2 * YIELD_S if want.model.failures else 0.0
         if now < want.since + wait_s:
             self._look(want.since + wait_s)
             return True

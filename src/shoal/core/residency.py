@@ -1,13 +1,15 @@
 """Which runtime processes run, and the loads that were decided on: their order, crashes, cooldowns.
 
 Pinned models are loaded on every lane and reloaded after a crash; what else is to be loaded or let
-go is for `placement` to say. A load that failed, or took its runtime down too often, is not tried
-again before its cooldown ends: then pinned models are, and others may be asked for.
+go is for `placement` to say. A load that failed, or took its runtime down too often, here or on
+several other workers, is not tried again before its cooldown ends (`cooldowns`): then pinned models
+are, and others may be asked for.
 """
 
 from __future__ import annotations
 
-from shoal.core.events import Instruction, Load, Loaded, StartRuntime
+from shoal.core.cooldowns import Cooldowns
+from shoal.core.events import Instruction, Load, Loaded, PeerModel, StartRuntime
 from shoal.core.fetching import Fetching
 from shoal.core.hanging import Hanging
 from shoal.core.lanes import Lane, Runtime
@@ -28,12 +30,12 @@ class Residency:
         lanes: dict[str, Lane],
         models: dict[str, ModelState],
         pinned: frozenset[str],
-        cooldown_s: float,
+        cooldowns: Cooldowns,
     ) -> None:
         self._lanes = lanes
         self._models = models
         self._pinned = pinned
-        self._cooldown_s = cooldown_s
+        self._cooldowns = cooldowns
         self._cooling: dict[str, ModelState] = {}
         self._fetching = Fetching(models)
         self._hanging = Hanging(lanes, models)
@@ -83,13 +85,15 @@ class Residency:
     def cool(self, now: float) -> None:
         """Let models whose cooldown is over be loaded again."""
         for name, model in list(self._cooling.items()):
-            if now < model.failed_until:
-                continue
-            del self._cooling[name]
-            if name in self._pinned:
-                self._want_again(model)
-            elif model.state == "failed":
-                model.state, model.reason = "absent", None
+            if now >= model.failed_until:
+                del self._cooling[name]
+                self._try_again(model)
+
+    def _try_again(self, model: ModelState) -> None:
+        if model.spec.name in self._pinned:
+            self._want_again(model)
+        elif model.state == "failed":
+            model.state, model.reason = "absent", None
 
     # --- runtime processes ------------------------------------------------------------------------
 
@@ -183,7 +187,8 @@ class Residency:
         lane.resident.add(model.spec.name)
         lane.memory.loaded(model.spec.name, event.bytes, now)
         model.footprint.loaded(event.bytes, event.seconds)
-        model.state, model.reason, model.load_crashes = "resident", None, 0
+        model.state, model.reason, model.load_crashes, model.failures = "resident", None, 0, 0
+        self._cooldowns.well(model.spec.name)
 
     def load_again(self, lane: Lane, model: ModelState) -> None:
         """The load that just failed is tried once more, before any other."""
@@ -193,9 +198,15 @@ class Residency:
     def load_failed(
         self, lane: Lane, model: ModelState, reason: str, now: float, *, fits: bool = True
     ) -> None:
-        """Terminal for now: say why, and do not storm."""
+        """Terminal for now: say why, and do not storm.
+
+        What does not `fit` is this worker's own trouble: another may have larger lanes.
+        """
         self._drop(lane, model, fits=fits)
-        self._failed(model, reason, now)
+        if fits:
+            self._failed(model, reason, now)
+        else:
+            self._hold(model, reason, now + self._cooldowns.base_s)
 
     def _drop(self, lane: Lane, model: ModelState, *, fits: bool = True) -> None:
         """It will not come; a pinned model that fits keeps its place."""
@@ -208,8 +219,29 @@ class Residency:
         if not stays:
             lane.memory.release(name)
 
+    def told(
+        self, worker: str, model: ModelState, told: PeerModel, now: float, *, elsewhere: bool
+    ) -> None:
+        """Another worker has the model, or could not load it: that may end or begin a cooldown.
+
+        `elsewhere`: whether any has it, or is at it.
+        """
+        name = model.spec.name
+        if told.state == "resident":
+            if self._cooldowns.well(name) and self._cooling.pop(name, None) is not None:
+                self._try_again(model)
+        elif told.state == "failed" and told.failures:
+            until = self._cooldowns.heard(name, worker, told.failures, now)
+            if until is not None and not elsewhere and model.state in ("absent", "failed"):
+                self._hold(model, model.reason or told.reason or "no reason given", until)
+
     def _failed(self, model: ModelState, reason: str, now: float) -> None:
-        model.reason, model.failed_until = reason, now + self._cooldown_s
+        model.failures += 1
+        self._hold(model, reason, self._cooldowns.failed(model.spec.name, model.failures, now))
+
+    def _hold(self, model: ModelState, reason: str, until: float) -> None:
+        """It is not to be tried before."""
+        model.reason, model.failed_until = reason, until
         self._cooling[model.spec.name] = model
         self._refresh(model)
         if model.state != "resident":

@@ -14,6 +14,7 @@ from typing import Literal, assert_never
 import msgspec
 
 from shoal.core import events as ev
+from shoal.core.cooldowns import Cooldowns
 from shoal.core.delivery import Units
 from shoal.core.dispatch import Dispatch
 from shoal.core.events import Instruction
@@ -83,7 +84,8 @@ class WorkerCore:
         self._connected = True
         self._undecided = True
         self._wake = NEVER  # until then nothing is due, unless something happens
-        self._residency = Residency(self.lanes, self.models, self.pinned, config.cooldown_s)
+        cooldowns = Cooldowns(config.worker, config.cooldown_s)
+        self._residency = Residency(self.lanes, self.models, self.pinned, cooldowns)
         limits = Limits(config.eviction, config.on_demand, config.settle_s, config.rss_ceiling)
         self._packing = Packing(self.lanes, self.models, self.pinned, self._residency, limits)
         self._dispatch = Dispatch(self.lanes, self.models, self.units, config.margin_s)

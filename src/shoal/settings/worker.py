@@ -82,7 +82,12 @@ class WorkerSettings(CommonSettings, frozen=True, forbid_unknown_fields=True, kw
         int, doc("Fetched payloads in memory together; one that is larger comes alone.", ge=1)
     ] = 128 * 1024 * 1024
     load_cooldown_s: Annotated[
-        float, doc("A model that failed to load is not tried again for this long.", ge=0)
+        float,
+        doc(
+            "A model that failed to load is not tried again for this long; twice as long after each "
+            "further try, up to ten minutes.",
+            ge=0,
+        ),
     ] = 60.0
 
 

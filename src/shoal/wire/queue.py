@@ -110,6 +110,7 @@ class ModelPulse(msgspec.Struct, frozen=True, array_like=True):
         bytes, load_s: held by one copy, and how long loading it took; 0 until it was loaded once.
         pinned: this worker never evicts it.
         batch_s: predicted seconds up to which it fills a batch; 0: not told.
+        failures: loads that failed there in a row; 0 for one that failed on other workers alone.
     """
 
     state: str
@@ -123,6 +124,7 @@ class ModelPulse(msgspec.Struct, frozen=True, array_like=True):
     load_s: Seconds = 0.0
     pinned: bool = False
     batch_s: Seconds = 0.0
+    failures: Count = 0
 
 
 class LaneMemory(msgspec.Struct, frozen=True, array_like=True):

@@ -23,7 +23,7 @@ def peer_event(pulse: WorkerPulse) -> ev.PeerSeen | ev.PeerLost:
     if pulse.draining:
         return ev.PeerLost(pulse.worker)
     models = {
-        name: ev.PeerModel(m.state, m.lanes, m.bytes, m.load_s)
+        name: ev.PeerModel(m.state, m.lanes, m.bytes, m.load_s, m.failures, m.reason)
         for name, m in pulse.models.items()
     }
     return ev.PeerSeen(pulse.worker, models, len(pulse.lanes))

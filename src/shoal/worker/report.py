@@ -71,7 +71,8 @@ class Report:
     def _news(self) -> tuple[object, ...]:
         """What others must hear at once if it is other than it was."""
         models = {
-            name: (model.state, self._lanes_of(name)) for name, model in self._core.models.items()
+            name: (model.state, self._lanes_of(name), model.failures)
+            for name, model in self._core.models.items()
         }
         return models, self._core.draining, self._ready
 
@@ -114,6 +115,7 @@ class Report:
             model.footprint.load_s if model.footprint.measured else 0.0,
             name in self._core.pinned,
             model.spec.budget.seconds,
+            model.failures,
         )
 
     def _memory(self, lane: Lane) -> LaneMemory:

@@ -15,12 +15,17 @@ class DemandSeen(Value, frozen=True):
 
 
 class PeerModel(Value, frozen=True):
-    """What another worker tells of one model; `bytes` and `load_s` are 0 until it loaded it once."""
+    """What another worker tells of one model; `bytes` and `load_s` are 0 until it loaded it once.
+
+    `failures`: its own loads that failed in a row, `reason` why it has it not.
+    """
 
     state: str
     lanes: int
     bytes: int = 0
     load_s: float = 0.0
+    failures: int = 0
+    reason: str | None = None
 
 
 class PeerSeen(Value, frozen=True):
