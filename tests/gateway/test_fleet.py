@@ -1,10 +1,18 @@
 from __future__ import annotations
 
-import msgspec
+import math
 
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.core.admission import Admission
+from shoal.core.admission_events import Arrived, UnitSize
 from shoal.core.pulsing import silent_s
+from shoal.errors import ProtocolError
 from shoal.gateway.fleet import Fleet
-from shoal.wire.queue import ModelPulse, WorkerPulse
+from shoal.wire.codec import encode
+from shoal.wire.queue import ModelPulse, WorkerPulse, decode_queue
 from tests.gateway.conftest import MODEL, card
 
 RESIDENT = ModelPulse("resident", 1, 2e-6, 1e-3)
@@ -75,3 +83,36 @@ def test_a_draining_worker_takes_no_more_and_other_pools_do_not_count() -> None:
 def test_the_best_state_of_a_model_is_told() -> None:
     assert fleet(pulse("a", FAILED), pulse("b", LOADING)).states() == {MODEL: "loading"}
     assert fleet(pulse("a", RESIDENT), pulse("b", FAILED)).states() == {MODEL: "resident"}
+
+
+FIGURE = st.one_of(st.floats(), st.floats(0.0, 1.0), st.sampled_from([math.nan, math.inf, -1.0]))
+SAID = st.builds(
+    ModelPulse,
+    state=st.sampled_from(["resident", "loading", "failed", "unheard of"]),
+    lanes=st.integers(-2, 100),
+    seconds_per_byte=FIGURE,
+    seconds_per_item=FIGURE,
+    shelf_s=FIGURE,
+    longest_item_s=st.none() | FIGURE,
+    batch_s=FIGURE,
+)
+
+
+@given(st.lists(SAID, max_size=4))
+def test_no_worker_can_spoil_what_a_model_is_thought_to_cost(said: list[ModelPulse]) -> None:
+    """Whatever workers send: what is read of it gives figures that admission can add up."""
+    made = Fleet("default")
+    for number, model in enumerate(said):
+        try:
+            heard = decode_queue(encode(pulse(f"w{number}", model)))
+        except ProtocolError:
+            continue
+        assert isinstance(heard, WorkerPulse)
+        made.heard(heard, 0.0)
+    rate = made.rate(card())
+    assert rate.lanes >= 0
+    assert 0 < rate.batch_s < math.inf
+    assert 0 <= rate.seconds(1000, 3) < math.inf
+    admission = Admission(2.0, 30.0)
+    admission.handle(Arrived("r", MODEL, (UnitSize("r.0", 1000, 3),), rate), 0.0)
+    assert all(0 <= s < math.inf for s in admission.outstanding().outstanding_s.values())

@@ -161,6 +161,19 @@ async def test_a_crowd_that_asks_three_workers_for_a_cold_model_causes_one_load(
     assert sum(loads(worker, "a") for worker in workers) == 1
 
 
+async def test_a_broken_model_is_tried_by_two_workers_and_given_up_by_all(
+    start_worker: StartWorker, gateway: ScriptedGateway, tmp_path: Path
+) -> None:
+    cards = write_cards(tmp_path / "broken", load_error="the weights are torn")
+    workers = [await start_worker(catalog=cards, models=[]) for _ in range(3)]
+    await until(lambda: set(gateway.pulses) >= {worker.id for worker in workers})
+    models = [worker.core.models["a"] for worker in workers]
+    async with demand(gateway, "a"):
+        await until(lambda: all(model.state == "failed" for model in models))
+    assert sorted(model.failures for model in models) == [0, 1, 1]
+    assert all("the weights are torn" in (model.reason or "") for model in models)
+
+
 async def replies(gateway: ScriptedGateway, units: list[Unit]) -> set[str]:
     return {(await gateway.reply(unit)).unit for unit in units}
 
