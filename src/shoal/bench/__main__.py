@@ -39,7 +39,7 @@ BENCHMARKS: dict[str, Benchmark[Any, Any]] = {
         encoder.Plan(),
         encoder.measure,
         encoder.table,
-        encoder.Plan(rounds=1),
+        encoder.Plan(rounds=1, size=0.2),
     ),
     "timetable": Benchmark(
         "How long real batches take, by their tokens; `topology` is timed by such a table.",

@@ -40,6 +40,7 @@ class Plan(msgspec.Struct, frozen=True):
     threads: Annotated[int, option("CPU threads of both sides")] = 1
     rounds: Annotated[int, option("Interleaved rounds; medians count")] = 7
     max_tokens: Annotated[int, option("Longest text")] = 256
+    size: Annotated[float, option("Scales the texts of a call")] = 1.0
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -50,13 +51,14 @@ class Workload(msgspec.Struct, frozen=True):
     tokens: Callable[[random.Random], int]
 
 
-def workloads(max_tokens: int) -> list[Workload]:
+def workloads(plan: Plan) -> list[Workload]:
     """Mixed lengths as in search traffic, short texts of one length, and the longest texts."""
-
+    longest = plan.max_tokens
+    mixed, equal, long = (max(2, round(texts * plan.size)) for texts in (128, 256, 24))
     return [
-        Workload("mixed, median 44 tokens", 128, lambda rng: min(max_tokens, mixed_length(rng))),
-        Workload("equal, 16 tokens", 256, lambda _: 16),
-        Workload(f"equal, {max_tokens} tokens", 24, lambda _: max_tokens),
+        Workload("mixed, median 44 tokens", mixed, lambda rng: min(longest, mixed_length(rng))),
+        Workload("equal, 16 tokens", equal, lambda _: 16),
+        Workload(f"equal, {longest} tokens", long, lambda _: longest),
         Workload("one text of 12 tokens", 1, lambda _: 12),
     ]
 
@@ -134,7 +136,7 @@ def measure(plan: Plan, tell: Tell) -> Result:
     folder = Path(plan.folder) if plan.folder else _minilm()
     sides = {_OURS: ours(folder, plan.threads, plan.max_tokens), **rivals(folder, plan.max_tokens)}
     rows: list[Row] = []
-    for workload in workloads(plan.max_tokens):
+    for workload in workloads(plan):
         tell(workload.name)
         compare(workload, sides, 1)
         tried = plan.rounds if workload.texts > 1 else plan.rounds * 20
