@@ -71,8 +71,8 @@ async def test_a_second_answer_is_seen() -> None:
     assert tally.unasked > 0
 
 
-ERROR = {"error": {"code": "unavailable", "retryable": True}}
-FATAL = {"error": {"code": "invalid", "retryable": False}}
+ERROR = {"error": {"code": "unavailable", "message": "away", "retryable": True}}
+FATAL = {"error": {"code": "invalid", "message": "no", "retryable": False}}
 
 
 async def test_only_callers_that_may_ask_again_do() -> None:
@@ -87,9 +87,9 @@ async def test_only_callers_that_may_ask_again_do() -> None:
     assert tally.answered == tally.requests == tally.retries
     seen.clear()
     tally = await called(second_time)
-    assert (tally.answered, tally.failures["unavailable"]) == (0, tally.requests)
+    assert (tally.answered, tally.failures["unavailable: away"]) == (0, tally.requests)
     tally = await called(lambda texts: [(400, FATAL)], retry=True)
-    assert (tally.answered, tally.failures["invalid"]) == (0, tally.requests)
+    assert (tally.answered, tally.failures["invalid: no"]) == (0, tally.requests)
 
 
 async def test_a_broken_connection_is_asked_again_at_the_other_gateway() -> None:

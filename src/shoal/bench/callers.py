@@ -203,7 +203,8 @@ class Callers:
                     items: list[dict[str, Any]] = msgspec.json.decode(answer.body)["items"]
                     return items
                 error_ = msgspec.json.decode(answer.body)["error"]
-                why, pause_s = error_["code"], float(answer.headers.get("retry-after", 0.2))
+                why = f"{error_['code']}: {error_['message']}"
+                pause_s = float(answer.headers.get("retry-after", 0.2))
                 if not error_["retryable"]:
                     end = 0.0
             if not self._retry or time.monotonic() > end:
