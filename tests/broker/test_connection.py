@@ -215,6 +215,13 @@ async def test_a_message_over_the_limit_is_refused_here(connection: Connection) 
     assert connection.connected
 
 
+async def test_its_url_tells_no_password(broker: BrokerServer) -> None:
+    url = broker.url.replace("nats://", "nats://me:secret@")
+    connection = await Connection.open(CommonSettings(broker_url=url), "test")
+    assert connection.url == broker.url
+    await connection.close()
+
+
 async def test_closing_sends_what_was_published(connect: Connect, settings: CommonSettings) -> None:
     here = await connect()
     heard = listen(here, "last.words")
