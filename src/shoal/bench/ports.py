@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import socket
 
-
-def free_port() -> int:
-    """A port that nobody listened on a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+#: Linux gives ports from 32768 on to connections that go out: one of those, free a moment ago, is
+#: often gone when a server has started at last.
+_FIRST, _LAST = 10_000, 32_000
 
 
 def free_ports(count: int) -> range:
     """So many ports in a row that nobody listened on a moment ago."""
     while True:
-        first = free_port()
+        first = random.randrange(_FIRST, _LAST - count)
         ports = range(first, first + count)
-        with contextlib.ExitStack() as held, contextlib.suppress(OSError, OverflowError):
+        with contextlib.ExitStack() as held, contextlib.suppress(OSError):
             for port in ports:
                 held.enter_context(socket.socket()).bind(("127.0.0.1", port))
             return ports
+
+
+def free_port() -> int:
+    """One of them."""
+    return free_ports(1)[0]
