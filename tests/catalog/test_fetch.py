@@ -69,9 +69,7 @@ def test_a_cached_wheel_is_not_fetched_again(index: Path, store: str) -> None:
 
 def test_offline_and_not_cached(index: Path, store: str) -> None:
     _, sha256 = make_wheel(index, plain_files())
-    with pytest.raises(
-        SourceError, match=r"^wheel tiny-model==1.0 is not in the cache"
-    ):
+    with pytest.raises(SourceError, match=r"^wheel tiny-model==1.0 is not in the cache"):
         fetch(wheel_card(sha256), cache_dir=store, offline=True)
 
 
