@@ -1,7 +1,7 @@
 """A pool of real cores around one queue, one store of claims and runtimes that hold what they load.
 
 On a virtual clock, with every source of chance from the seed. After every step the runtimes' memory
-is held against the budgets.
+is held against the budgets. Faults are attributes and methods, for whoever drives it.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import random
 from collections import Counter, deque
 from typing import cast
 
-import msgspec
-
 from shoal.core import events as ev
 from shoal.core.batcher import Budget
 from shoal.core.eviction import Policy
 from shoal.core.models import ModelSpec
 from shoal.core.worker import WorkerConfig, WorkerCore
 from shoal.values import Features
+
+from .packing_runtimes import Kind, Loading, Runtimes
 
 MB = 10**6
 BUDGET = Budget(seconds=0.05, tokens=4096, items=32)
@@ -29,28 +29,18 @@ GATEWAY_PULSE_S = 0.25
 WORKER_PULSE_S = 0.5
 
 
-class Kind(msgspec.Struct, frozen=True):
-    """A model as its runtime knows it; its files are broken on these workers."""
-
-    name: str
-    bytes: int
-    load_s: float
-    guess: int = 0
-    min_replicas: int = 0
-    broken_on: tuple[str, ...] = ()
-
-    def spec(self) -> ModelSpec:
-        return ModelSpec(
-            self.name, "fake", 512, BUDGET, COST, self.guess or self.bytes, 1.0, self.min_replicas
-        )
-
-
-class Loading(msgspec.Struct, frozen=True):
-    worker: str
-    lane: str
-    model: str
-    at: float
-    seconds: float
+def spec(kind: Kind) -> ModelSpec:
+    return ModelSpec(
+        kind.name,
+        kind.kind,
+        512,
+        BUDGET,
+        COST,
+        kind.guess or kind.bytes,
+        1.0,
+        kind.min_replicas,
+        fetched=kind.fetch_s == 0,
+    )
 
 
 class Pool:
@@ -65,6 +55,8 @@ class Pool:
         seed: int = 0,
         pinned: tuple[str, ...] = (),
         eviction: Policy = "gdsf",
+        lanes: tuple[str, ...] = ("cpu",),
+        cooldown_s: float = 60.0,
     ) -> None:
         self.rng = random.Random(seed)
         self.kinds = {kind.name: kind for kind in kinds}
@@ -73,13 +65,15 @@ class Pool:
         self.cores = {
             f"w{number}": WorkerCore(
                 WorkerConfig(
-                    lanes=["cpu"],
-                    models=[kind.spec() for kind in kinds],
+                    lanes=list(lanes),
+                    models=[spec(kind) for kind in kinds],
                     pinned=list(pinned),
                     worker=f"w{number}",
-                    lane_bytes={"cpu": lane_bytes},
+                    lane_bytes=dict.fromkeys(lanes, lane_bytes),
                     eviction=eviction,
                     settle_s=1.0,
+                    rss_ceiling=10.0,
+                    cooldown_s=cooldown_s,
                 )
             )
             for number in range(workers)
@@ -92,14 +86,21 @@ class Pool:
         self.heads: dict[str, ev.UnitHead] = {}
         self.waiting: dict[str, tuple[str, float]] = {}
         self.claims: dict[str, tuple[str, float]] = {}
-        self.held: dict[str, dict[str, int]] = {worker: {} for worker in self.cores}
-        self.loads: list[Loading] = []
+        self.runtimes = Runtimes(
+            self.kinds,
+            lambda: self.rng.uniform(0.8, 1.2),
+            lambda at, worker, says: self.later(at, worker, says),
+        )
         self.evictions: list[tuple[float, str, str]] = []
         self.waits: list[tuple[str, float]] = []
         self.failed: Counter[str] = Counter()
         self.dead: set[str] = set()
         self.wakes = dict.fromkeys(self.cores, float("inf"))
+        self.frozen: dict[str, float] = {}  # worker -> until when it is stopped
+        self.deaf_until = 0.0  # no pulse of a worker is heard
+        self.refuses = False  # the gateway what nobody can load; else callers ask again at once
         self.broker_up = True
+        self.upset_at = -10.0  # when a worker, or the word of one, was last lost
         self.later(0.0, "gateway")
         for worker in self.cores:
             self.later(self.rng.random() * WORKER_PULSE_S, "pulse", worker)
@@ -116,11 +117,29 @@ class Pool:
     def kill(self, worker: str) -> None:
         """It is gone with all it has; its units come back at once, its claims as they end."""
         self.dead.add(worker)
-        self.held[worker] = {}
+        self.upset_at = self.now
+        self.runtimes.lose(worker)
         self.wakes[worker] = float("inf")
         for unit in [u for u, head in self.heads.items() if u in self.waiting]:
             if self.cores[worker].units.get(unit) is not None:
                 self.queue[self.heads[unit].model].append(unit)
+
+    def freeze(self, worker: str, seconds: float) -> None:
+        """It is stopped; what happens meanwhile it hears at once when it goes on."""
+        self.frozen[worker] = self.upset_at = self.now + seconds
+        self.wakes[worker] = max(self.wakes[worker], self.frozen[worker])
+
+    def held(self, worker: str, lane: str = "cpu") -> dict[str, int]:
+        """What is in the memory of a lane."""
+        return self.runtimes.held(worker, lane)
+
+    def lives(self, worker: str, lane: str, model: str) -> bool:
+        """Whether the process that is to hold it does; else the worker is about to hear."""
+        return (worker, lane, self.kinds[model].kind) in self.runtimes.processes
+
+    @property
+    def loads(self) -> list[Loading]:
+        return self.runtimes.loads
 
     # --- time ---------------------------------------------------------------------------------------
 
@@ -147,22 +166,26 @@ class Pool:
                 for model, _ in self.waiting.values():
                     seconds[model] = seconds.get(model, 0.0) + UNIT_S
                 for worker in self.cores:
-                    self.tell(worker, ev.DemandSeen("g", seconds))
+                    self.later(self.now, worker, ev.DemandSeen("g", seconds))
+                if self.refuses:
+                    self.refuse()
             case "pulse":
                 assert isinstance(what, str)
                 if what not in self.dead:
                     self.later(self.now + WORKER_PULSE_S, "pulse", what)
-                    self.pulse(what)
+                    if self.now >= max(self.deaf_until, self.frozen.get(what, 0.0)):
+                        self.pulse(what)
             case "request":
                 assert isinstance(what, str)
                 self.publish(what)
-            case _:
-                assert not isinstance(what, str) and what is not None
-                if isinstance(what, ev.Loaded):
-                    self.held[to][what.model] = what.bytes
-                if isinstance(what, ev.Evicted):
-                    self.held[to].pop(what.model, None)
-                self.tell(to, cast(ev.Event, what))
+            case worker if worker in self.dead:
+                pass
+            case worker if self.frozen.get(worker, 0.0) > self.now:
+                self.later(self.frozen[worker], worker, what)
+            case worker:
+                event = what() if callable(what) else what
+                if event is not None:
+                    self.tell(worker, cast(ev.Event, event))
 
     def tell(self, worker: str, event: ev.Event) -> None:
         if worker in self.dead:
@@ -170,7 +193,8 @@ class Pool:
         for instruction in self.cores[worker].handle(event, self.now):
             self.perform(worker, instruction)
         wake = self.cores[worker].next_wake(self.now)
-        self.wakes[worker] = float("inf") if wake is None else wake
+        thaws_at = self.frozen.get(worker, 0.0)
+        self.wakes[worker] = float("inf") if wake is None else max(wake, thaws_at)
         self.check(worker)
 
     def pulse(self, worker: str) -> None:
@@ -189,7 +213,17 @@ class Pool:
         }
         for peer in self.cores:
             if peer != worker:
-                self.tell(peer, ev.PeerSeen(worker, models))
+                self.later(self.now, peer, ev.PeerSeen(worker, models, len(core.lanes)))
+
+    def refuse(self) -> None:
+        """The gateway: what all workers say they cannot load is answered with that."""
+        cores = [core for worker, core in self.cores.items() if worker not in self.dead]
+        for unit, (model, _) in list(self.waiting.items()):
+            if all(core.models[model].state == "failed" for core in cores):
+                self.failed[model] += 1
+                del self.waiting[unit]
+                if unit in self.queue[model]:
+                    self.queue[model].remove(unit)
 
     # --- the broker ---------------------------------------------------------------------------------
 
@@ -222,19 +256,20 @@ class Pool:
                 self.later(self.now + 2e-4, worker, ev.PullEnded(pull))
             case ev.Prepare(unit):
                 self.later(self.now + 1e-3, worker, ev.Prepared([(unit, [10])]))
-            case ev.Run(lane, batch):
-                assert do.model in self.held[worker], "a batch of a model that is not there"
-                self.later(
-                    self.now + do.predicted_s, worker, ev.Finished(lane, batch, do.predicted_s)
-                )
+            case ev.Run(lane, model=model):
+                self.runtimes.told((worker, lane, self.kinds[model].kind), do, self.now)
             case ev.StartRuntime(lane, kind):
-                self.later(self.now + 0.5, worker, ev.RuntimeStarted(lane, kind))
+                self.runtimes.start((worker, lane, kind), self.now)
+            case ev.KillRuntime(lane, kind) | ev.StopRuntime(lane, kind) | ev.AskStats(lane, kind):
+                self.runtimes.told((worker, lane, kind), do, self.now)
+            case ev.Fetch(model):
+                self.later(self.now + self.kinds[model].fetch_s, worker, ev.Fetched(model))
             case ev.Load(lane, model):
-                self.load(worker, lane, model)
+                self.runtimes.told((worker, lane, self.kinds[model].kind), do, self.now)
             case ev.Evict(lane, model):
-                assert model not in self.pinned, "evicted a pinned model"
+                self.may_go(model, do.reason)
                 self.evictions.append((self.now, worker, model))
-                self.later(self.now + 0.01, worker, ev.Evicted(lane, model))
+                self.runtimes.told((worker, lane, self.kinds[model].kind), do, self.now)
             case ev.Claim(model, ttl_s):
                 self.claim(worker, model, ttl_s)
             case ev.Unclaim(model):
@@ -264,21 +299,28 @@ class Pool:
         answer = ev.Claimed(model) if mine else ev.ClaimRefused(model)
         self.later(self.now + 2e-3, worker, answer)
 
-    def load(self, worker: str, lane: str, model: str) -> None:
-        kind = self.kinds[model]
-        seconds = kind.load_s * self.rng.uniform(0.8, 1.2)
-        self.loads.append(Loading(worker, lane, model, self.now, seconds))
-        failed = ev.LoadFailed(lane, model, "broken")
-        loaded = ev.Loaded(lane, model, kind.bytes, seconds)
-        self.later(self.now + seconds, worker, failed if worker in kind.broken_on else loaded)
-
     # --- what must hold -----------------------------------------------------------------------------
 
+    def may_go(self, model: str, reason: str) -> None:
+        """What is pinned or kept goes only where it turned out larger than there is room for."""
+        if not reason.startswith(f"{model} holds more"):
+            assert model not in self.pinned, "evicted a pinned model"
+            left = sum(
+                lane.wants(model)
+                for worker, core in self.cores.items()
+                if worker not in self.dead
+                for lane in core.lanes.values()
+            )
+            calm = self.now > self.upset_at + 10.0
+            assert left >= self.kinds[model].min_replicas or not calm, f"too few of {model}"
+
     def check(self, worker: str) -> None:
-        lane = self.cores[worker].lanes["cpu"]
-        over = sum(self.held[worker].values()) > self.lane_bytes
-        # A model that turned out larger than it was thought is over the budget until it, or
-        # another, is gone: only while an eviction is under way.
-        assert not over or lane.evicting, f"{worker} holds {self.held[worker]}"
-        assert lane.memory.free >= 0 or lane.evicting
-        assert set(self.held[worker]) >= lane.resident
+        for lane in self.cores[worker].lanes.values():
+            held = self.held(worker, lane.id)
+            # A model that turned out larger than it was thought is over the budget until it, or
+            # another, is gone: only while an eviction is under way.
+            assert sum(held.values()) <= self.lane_bytes or lane.evicting, f"{worker} holds {held}"
+            assert lane.memory.free >= 0 or lane.evicting
+            assert set(held) >= {m for m in lane.resident if self.lives(worker, lane.id, m)}
+            assert set(lane.memory.copies) >= lane.resident | lane.evicting
+            assert not (lane.resident & lane.evicting)

@@ -6,7 +6,8 @@ import pytest
 from shoal.core import events as ev
 from shoal.core.batcher import Budget
 from shoal.core.claims import LINGER_S, RENEW_S, TTL_S
-from shoal.core.eviction import KEEPS_UP_S
+from shoal.core.cooldowns import Cooldowns
+from shoal.core.eviction import KEEPS_UP_S, PATIENCE_S
 from shoal.core.fetching import LIMIT_S
 from shoal.core.hanging import EVICT_LIMIT_S, LEAST_LIMIT_S
 from shoal.core.lanes import Lane
@@ -228,7 +229,7 @@ def test_a_peer_that_fell_silent_does_not_count() -> None:
 
 def test_nor_does_it_where_nothing_is_loaded_on_demand() -> None:
     lanes, models = {"cpu": Lane("cpu")}, {"n": ModelState(spec("n"))}
-    residency = Residency(lanes, models, frozenset(), 60.0)
+    residency = Residency(lanes, models, frozenset(), Cooldowns("w", 60.0))
     packing = Packing(lanes, models, frozenset(), residency, Limits(on_demand=False))
     packing.react(ev.PeerSeen("peer", {"n": ev.PeerModel("resident", 1)}), 0.0)
     packing.decide(0.0, begin=True)
@@ -271,6 +272,21 @@ def test_a_hot_model_is_loaded_once_more_when_what_waits_outlasts_its_load() -> 
     worker.tell(ev.PeerSeen("peer", {"n": ev.PeerModel("resident", 1)}), 1.0)
     out = worker.demand(0.3 + HOT_FOR_S, n=9.0)
     assert out == [ev.Load("cpu", "n")]
+
+
+def test_a_model_that_only_copies_to_be_kept_leave_no_room_for_fails_after_a_while() -> None:
+    kept = msgspec.structs.replace(spec("kept", 50), min_replicas=1)
+    worker = Worker(kept, spec("n"))
+    assert worker.tell(ev.PeerLost("nobody")) == [ev.Load("cpu", "kept")]
+    worker.loaded("kept", mb=50)
+    for at in range(20):
+        assert worker.demand(1.0 + at, n=0.1) == []
+    assert worker.core.models["n"].state == "absent"
+    worker.demand(1.0 + PATIENCE_S, n=0.1)
+    reason = worker.core.models["n"].reason or ""
+    assert "60 MB" in reason
+    assert "50 MB for it (memory_bytes 100 MB less what is pinned or kept" in reason
+    assert worker.lane == {"kept"}
 
 
 def test_a_model_larger_than_any_lane_fails_with_both_sizes() -> None:
@@ -332,31 +348,38 @@ def test_what_turns_out_larger_than_the_lane_fails_with_both_sizes() -> None:
     assert "120 MB" in (model.reason or "")
 
 
-def test_a_load_out_of_memory_evicts_what_is_idle_and_is_tried_once_more() -> None:
+def test_a_load_out_of_memory_waits_until_models_of_its_size_are_gone_and_is_tried_once_more() -> (
+    None
+):
     worker = Worker(spec("a", 30), spec("b", 30), spec("c", 30))
     worker.load("a", 0.0, 30)
     worker.load("b", 1.0, 30)
     worker.demand(10.0, c=0.1)
     full = ev.LoadFailed("cpu", "c", "out of memory", out_of_memory=True)
     out = worker.tell(full)
-    assert [type(i) for i in out] == [ev.Evict, ev.Evict, ev.Load]
-    assert "c" in worker.core.lanes["cpu"].memory.copies
+    assert out == [ev.Evict("cpu", "a", "for c"), ev.Evict("cpu", "b", "for c")]
+    assert worker.tell(ev.Evicted("cpu", "a")) == []
+    assert worker.tell(ev.Evicted("cpu", "b")) == [ev.Load("cpu", "c")]
     worker.tell(full)
     assert worker.core.models["c"].state == "failed"
 
 
-def test_a_load_out_of_memory_while_the_others_are_at_work_is_put_off() -> None:
+def test_a_load_out_of_memory_waits_for_its_turn_while_the_others_are_at_work() -> None:
     worker = Worker(spec("a", 30), spec("b", 30))
     worker.load("a", 0.0, 30)
     run = worker.run("u", "a")
-    worker.demand(10.0, a=0.1, b=0.1)
+    worker.demand(3.0, a=0.1, b=0.1)
     full = ev.LoadFailed("cpu", "b", "out of memory", out_of_memory=True)
     assert worker.tell(full) == []
     assert worker.core.models["b"].state == "absent"
     assert worker.core.lanes["cpu"].memory.used == 30 * MB
-    worker.tell(ev.Finished("cpu", run.batch, 0.01))
-    worker.tell(ev.Settled("u"))
-    assert worker.demand(10.5 + RETRY_S, b=0.1) == [ev.Load("cpu", "b")]
+    for at in range(4, 12):  # not once a second: nothing would have changed
+        assert worker.demand(float(at), a=0.1, b=0.1) == []
+    worker.demand(15.0, a=0.1, b=0.1)
+    assert worker.core.lanes["cpu"].leaving == {"a"}
+    out = worker.tell(ev.Finished("cpu", run.batch, 0.01))
+    assert out == [ev.Reply("u"), ev.Evict("cpu", "a", "for b")]
+    assert worker.tell(ev.Evicted("cpu", "a")) == [ev.Load("cpu", "b")]
 
 
 def test_a_load_out_of_memory_with_nothing_to_evict_fails() -> None:
@@ -529,6 +552,32 @@ def test_a_hot_model_is_loaded_on_the_next_lane_too() -> None:
     core = two_lanes()
     core.handle(ev.DemandSeen("g", {"m": 9.0}), 10.0)
     assert load_of(core, "m", 10.1 + HOT_FOR_S, 9.0).lane == "b"
+
+
+def test_two_lanes_never_let_go_of_the_same_model_at_once() -> None:
+    """Both hold m and its card asks for one copy; n and o need its place on either lane."""
+    specs = [msgspec.structs.replace(spec("m"), min_replicas=1), spec("n"), spec("o")]
+    lanes = {"a": 100 * MB, "b": 100 * MB}
+    core = WorkerCore(WorkerConfig(lanes=["a", "b"], models=specs, lane_bytes=lanes))
+    assert load_of(core, "m", 0.0).lane == "a"
+    core.handle(ev.Loaded("a", "m", 60 * MB, LOAD_S), 1.0)
+    core.handle(ev.DemandSeen("g", {"m": 9.0}), 10.0)
+    assert load_of(core, "m", 10.0 + 2 * HOT_FOR_S, 9.0).lane == "b"
+    core.handle(ev.Loaded("b", "m", 60 * MB, LOAD_S), 13.0)
+    for unit in ("u", "v"):
+        head = ev.UnitHead(unit, unit, "m", Features(10, 1), 6000.0)
+        core.handle(ev.Arrived(head, 1, 0), 50.0)
+    out = core.handle(ev.Prepared([("u", [10]), ("v", [10])]), 50.0)
+    runs = [i for i in out if isinstance(i, ev.Run)]
+    assert {run.lane for run in runs} == {"a", "b"}
+    todo = core.handle(ev.DemandSeen("g", {"n": 9.0, "o": 9.0}), 100.0)
+    while claims := [i for i in todo if isinstance(i, ev.Claim)]:
+        todo = [i for claim in claims for i in core.handle(ev.Claimed(claim.model), 100.0)]
+    for pull in [i for i in todo if isinstance(i, ev.Pull)]:
+        core.handle(ev.PullEnded(pull.pull, found_all=True), 100.0)
+    out = [i for run in runs for i in core.handle(ev.Finished(run.lane, run.batch, 0.01), 100.1)]
+    gone = [i for i in out if isinstance(i, ev.Evict)]
+    assert [evict.model for evict in gone] == ["m"]
 
 
 def test_a_pinned_model_that_had_no_room_gets_it_once_its_cooldown_is_over() -> None:

@@ -10,7 +10,8 @@ from shoal.core.claims import TTL_S
 from shoal.core.eviction import PATIENCE_S, TURN_LOADS, Policy
 from shoal.core.placement import RETRY_S
 
-from .packing_world import MB, Kind, Pool
+from .packing_runtimes import Kind
+from .packing_world import MB, Pool
 
 #: Bytes of a lane: three hold about half of the thirty models.
 ROOM = 1300 * MB
@@ -74,7 +75,7 @@ def test_thirty_models_on_three_workers_that_hold_half_of_them(seed: int, sure: 
     pool = served(seed, sure=sure)
     assert not pool.failed
     assert not pool.waiting
-    assert all("m0" in held for held in pool.held.values())
+    assert all("m0" in pool.held(worker) for worker in pool.cores)
     longest_load_s = 1.2 * max(kind.load_s for kind in pool.kinds.values())
     assert max(wait for _, wait in pool.waits) < PATIENCE_S + 2 * longest_load_s
 
@@ -145,12 +146,12 @@ def test_copies_that_a_card_asks_for_are_kept_without_demand_and_never_all_let_g
     kinds += [Kind(f"m{number}", 300 * MB, 0.5) for number in range(9)]
     pool = Pool(kinds, 3, 700 * MB)
     pool.run_until(10.0)
-    assert sum("kept" in held for held in pool.held.values()) == 2
+    assert pool.runtimes.copies("kept") == 2
     for at, number in zipf(random.Random(5), 9, 120.0, 10.0):
         pool.request(10.0 + at, f"m{number}")
     while pool.now < 150.0:
         pool.run_until(pool.now + 0.5)
-        assert sum("kept" in held for held in pool.held.values()) >= 2
+        assert pool.runtimes.copies("kept") >= 2
     assert not pool.waiting
 
 
@@ -222,7 +223,7 @@ def test_a_model_that_was_mended_is_found_by_all(pinned: bool) -> None:
     pool.kinds["m"] = msgspec.structs.replace(pool.kinds["m"], broken_on=())
     pool.run_until(250.0)
     assert not pool.waiting
-    assert sum("m" in held for held in pool.held.values()) == (4 if pinned else 1)
+    assert sum("m" in held for held in map(pool.held, pool.cores)) == (4 if pinned else 1)
 
 
 def test_one_machine_s_fault_is_not_the_model_s() -> None:

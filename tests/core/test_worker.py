@@ -4,6 +4,7 @@ import msgspec
 
 from shoal.core import events as ev
 from shoal.core.batcher import Budget
+from shoal.core.claims import LINGER_S
 from shoal.core.delivery import MAX_REPLY_AGE_S, RESEND_S, UNHEARD_LIMIT_S
 from shoal.core.groups import LANES, LEAST_WORKERS
 from shoal.core.models import ModelSpec
@@ -310,9 +311,10 @@ def test_a_model_that_fails_to_load_fails_its_units_and_cools_down() -> None:
     core = worker(pinned=[], cooldown_s=60.0)
     demand(core, 0.0)
     core.handle(ev.RuntimeStarted("cpu", "fake"), 0.0)
-    assert core.handle(ev.LoadFailed("cpu", "n", "no such file"), 1.0) == [ev.Unclaim("n")]
+    assert core.handle(ev.LoadFailed("cpu", "n", "no such file"), 1.0) == []
     assert core.models["n"].state == "failed"
     assert core.handle(ev.DemandSeen("g", {"n": 0.5}), 2.0) == []
+    assert core.handle(ev.Ticked(), 1.0 + LINGER_S) == [ev.Unclaim("n")]
     assert demand(core, 62.0) == [ev.Load("cpu", "n")]
 
 
@@ -321,7 +323,8 @@ def test_a_model_that_failed_may_be_asked_for_again_after_its_cooldown() -> None
     demand(core, 0.0)
     core.handle(ev.RuntimeStarted("cpu", "fake"), 0.0)
     core.handle(ev.LoadFailed("cpu", "n", "no such file"), 1.0)
-    assert core.next_wake(1.0) == 61.0
+    assert core.handle(ev.Ticked(), 1.0 + LINGER_S) == [ev.Unclaim("n")]
+    assert core.next_wake(1.0 + LINGER_S) == 61.0
     assert core.handle(ev.Ticked(), 61.0) == []
     assert (core.models["n"].state, core.models["n"].reason) == ("absent", None)
 

@@ -82,12 +82,14 @@ class LaneMemory:
     Attributes:
         budget: most bytes of all entries together; None: no limit.
         clock: worth of the last model that was evicted: what was not used since ages against it.
+        beside: most bytes of others beside which a model is loaded, that was out of memory before.
     """
 
     def __init__(self, budget: int | None = None) -> None:
         self.budget = budget
         self.clock = 0.0
         self.copies: dict[str, Copy] = {}
+        self.beside: dict[str, int] = {}
 
     @property
     def used(self) -> int:
@@ -97,6 +99,10 @@ class LaneMemory:
     def free(self) -> int:
         """Bytes left; below 0 while something turned out larger than was thought."""
         return sys.maxsize if self.budget is None else self.budget - self.used
+
+    def excess(self, model: str) -> int:
+        """Bytes that are in the way of a model that was out of memory; at most 0: none."""
+        return self.used - self.beside.get(model, self.used)
 
     def needs(self, footprint: Footprint) -> int:
         """What to reserve for a model before it is loaded."""
@@ -113,6 +119,7 @@ class LaneMemory:
 
     def loaded(self, model: str, bytes_: int, now: float) -> None:
         """It is resident and holds this much."""
+        self.beside.pop(model, None)
         self.copies[model] = Copy(bytes_, since=now, used_at=now, clock=self.clock)
 
     def used_by(self, model: str, units: int, now: float) -> None:

@@ -18,7 +18,7 @@ from shoal.core.claims import Claims
 from shoal.core.events import Instruction, Loaded, LoadFailed
 from shoal.core.lanes import Lane
 from shoal.core.models import ModelState
-from shoal.core.placement import Placement, Want
+from shoal.core.placement import Placement
 from shoal.core.residency import Residency
 from shoal.core.room import Room
 
@@ -51,7 +51,6 @@ class Moves:
         self._claims = claims
         self._moves: dict[str, Move] = {}
         self._fetching: set[str] = set()
-        self._short: set[tuple[str, str]] = set()  # loads that were out of memory once
 
     def decide(self, now: float, *, begin: bool) -> list[Instruction]:
         """Push every move on as far as it goes; `begin` new ones if any are worth it."""
@@ -61,11 +60,12 @@ class Moves:
 
     def _begin(self, now: float) -> list[Instruction]:
         wants = self._placement.wants(now)
-        self._refuse_misfits(wants, now)
-        moving = {move.model.spec.name for move in self._moves.values()} | self._fetching
+        for want in self._placement.misfits(wants, now):
+            largest = max(self._lanes.values(), key=self._placement.most)
+            self._residency.refuse(want.model, self._placement.most(largest), now, largest)
         lanes = [lane for name, lane in self._lanes.items() if name not in self._moves]
         out: list[Instruction] = []
-        for lane, want in self._placement.decide(wants, now, moving, lanes):
+        for lane, want in self._placement.decide(wants, now, self._moving(), lanes):
             name = want.model.spec.name
             out += self._claims.ask(name, now)
             if self._residency.has_files(name):
@@ -76,6 +76,12 @@ class Moves:
                 out += self._fetch(name, now)
         return out
 
+    def _moving(self) -> set[str]:
+        """What comes or goes: a model takes part in one move at a time, with its one claim."""
+        moves = self._moves.values()
+        names = (name for move in moves for name in (move.model.spec.name, *move.victims))
+        return self._fetching.union(names)
+
     def _fetch(self, name: str, now: float) -> list[Instruction]:
         """Once the files are here the claim lingers: the move begins with it, if it still should."""
         here = self._residency.has_files(name)
@@ -83,16 +89,8 @@ class Moves:
             self._fetching.discard(name)
             if not here:
                 self._placement.called_off(name, now)
-            return self._claims.release(name, now, linger=here or self._failed(name))
+            return self._claims.release(name, now, linger=True)
         return self._residency.fetch(self._models[name]) if self._claims.holds(name) else []
-
-    def _refuse_misfits(self, wants: list[Want], now: float) -> None:
-        """Fail what even the largest lane could never hold."""
-        largest = max(self._lanes.values(), key=self._placement.most)
-        most = self._placement.most(largest)
-        for want in wants:
-            if want.model.footprint.bytes > most:
-                self._residency.refuse(want.model, most, now, largest)
 
     def stop(self, now: float) -> list[Instruction]:
         """Call off what has not begun to load: this worker is about to leave."""
@@ -106,8 +104,7 @@ class Moves:
             if move.lane.wants(name) and name not in move.lane.resident:
                 return []
             del self._moves[move.lane.id]
-            ended = name in move.lane.resident or self._failed(name)
-            return self._claims.release(name, now, linger=ended)
+            return self._claims.release(name, now, linger=True)
         if not self._claims.asked(name) or self._failed(name):
             return self._call_off(move, now)
         if not self._claims.holds(name):
@@ -130,7 +127,7 @@ class Moves:
         want = next((w for w in self._placement.wants(now) if w.model is move.model), None)
         if want is None:
             return out + self._call_off(move, now)
-        victims = self._placement.victims(want, move.lane, now, move.spared)
+        victims = self._placement.victims(want, move.lane, now, move.spared | self._moving())
         if victims is None:
             return out + self._call_off(move, now)
         for name in victims:
@@ -144,12 +141,10 @@ class Moves:
             del move.victims[name]
             return self._claims.release(name, now, linger=True)
         stage = move.victims[name]
-        if stage != "evicting" and not self._claims.asked(name):  # refused, or lost since
+        if stage != "evicting" and not (self._claims.asked(name) and self._room.spare(name)):
             return self._spare(move, name, now)
         match stage:
             case "claiming" if self._claims.holds(name):
-                if not self._room.spare(name):
-                    return self._spare(move, name, now)
                 move.victims[name] = "leaving"
                 lane.leaving.add(name)
                 return self._press(move, name, now)
@@ -185,7 +180,6 @@ class Moves:
         if lane.loading != event.model:
             return []  # said by a process that died since: it is loaded again
         self._residency.loaded(lane, model, event, now)
-        self._short.discard((lane.id, event.model))
         over = -lane.memory.free
         if over <= 0:
             return []
@@ -200,28 +194,22 @@ class Moves:
             self._residency.refuse(model, self._placement.most(lane), now, lane)
         return [evict]
 
-    def out_of_memory(self, event: LoadFailed, now: float) -> list[Instruction] | None:
-        """A load was out of memory: evict something and try once more; None: it failed for good.
+    def out_of_memory(self, event: LoadFailed) -> bool:
+        """Whether a load that was out of memory is to wait until so much is gone as it needs.
 
-        While what could make room is at work, the load is put off: that ends.
+        Then it is tried once more. Who goes, and when, is decided as for any other.
         """
         lane, model = self._lanes[event.lane], self._models[event.model]
-        if not event.out_of_memory or (lane.id, event.model) in self._short:
-            self._short.discard((lane.id, event.model))
-            return None
-        need = lane.memory.needs(model.footprint)
-        reason = f"{event.model} was out of memory while it was loaded"
-        out = self._room.relieve(lane, need, now, event.model, reason)
-        out = out or self._room.relieve(lane, 1, now, event.model, reason)
-        if not out and lane.resident - self._room.pinned and event.model not in self._room.pinned:
-            self._residency.put_off(lane, model)
-            self._placement.called_off(event.model, now)
-            return []
-        if not out:
-            return None
-        self._short.add((lane.id, event.model))
-        self._residency.load_again(lane, model)
-        return out
+        memory, stay = lane.memory, self._placement.staying(lane)
+        again = memory.beside.pop(event.model, None) is not None
+        if again or not event.out_of_memory or lane.loading != event.model:
+            return False
+        others = memory.used - memory.copies[event.model].bytes
+        if others <= stay:
+            return False
+        memory.beside[event.model] = max(stay, others - memory.needs(model.footprint))
+        self._residency.put_off(lane, model)
+        return True
 
     def relieve(self, lane: Lane, model: str, now: float) -> list[Instruction]:
         """One item alone was out of memory: let something idle go, if there is any."""

@@ -120,14 +120,16 @@ class Packing:
         """A process is gone: the next one's memory is watched anew."""
         self._recycle.ended(lane, kind)
 
-    def load_failed(self, event: ev.LoadFailed, now: float) -> list[Instruction] | None:
-        """What to do for a load that was out of memory; None: it failed for good.
+    def load_failed(self, event: ev.LoadFailed, now: float) -> bool:
+        """Whether that was all: it was out of memory, and is tried again once there is room.
 
         A model that could not be let go counts as gone: what it keeps shows as leaked memory.
         """
+        self._changed = True
         if event.model in self._lanes[event.lane].evicting:
-            return self.react(ev.Evicted(event.lane, event.model), now)
-        return self._moves.out_of_memory(event, now)
+            self._evicted(ev.Evicted(event.lane, event.model), now)
+            return True
+        return self._moves.out_of_memory(event)
 
     def relieve(self, lane: Lane, model: str, now: float) -> list[Instruction]:
         """Let go of something idle, as a batch of one item was out of memory."""

@@ -17,6 +17,7 @@ from typing import Literal
 import msgspec
 
 from shoal.core.demand import Wanted
+from shoal.core.eviction import PATIENCE_S
 from shoal.core.lanes import Lane
 from shoal.core.models import ModelState
 from shoal.core.room import Room
@@ -136,7 +137,7 @@ class Placement:
     def decide(
         self, wants: list[Want], now: float, moving: set[str], lanes: list[Lane]
     ) -> list[tuple[Lane, Want]]:
-        """Moves to begin: of models that are not under way, at most one on each of `lanes`."""
+        """Moves to begin, at most one on each of `lanes`; no model that is `moving` takes part."""
         self._look_at = None
         if self._settled_at is None:
             self._settled_at = now + self._settle_s
@@ -145,7 +146,7 @@ class Placement:
             return []
         begun: list[tuple[Lane, Want]] = []
         for want in islice(self._ready(wants, now, moving), MOST_LOOKS):
-            lane = self._lane_for(want, lanes, now)
+            lane = self._lane_for(want, lanes, now, moving)
             if lane is not None:
                 lanes = [other for other in lanes if other is not lane]
                 begun.append((lane, want))
@@ -162,7 +163,7 @@ class Placement:
                 continue
             yield want
 
-    def _lane_for(self, want: Want, lanes: list[Lane], now: float) -> Lane | None:
+    def _lane_for(self, want: Want, lanes: list[Lane], now: float, moving: set[str]) -> Lane | None:
         """The lane with room, else the one that may make it; of several the least loaded."""
         options = [
             (need > 0, self._backlog_s(lane), -lane.memory.free, lane.id)
@@ -170,7 +171,7 @@ class Placement:
             if self._suits(want, lane)
             for need in [self.need(want.model, lane)]
             if not self._waits(want, lane, need, now)
-            and (need <= 0 or self.victims(want, lane, now, set()) is not None)
+            and (need <= 0 or self.victims(want, lane, now, moving) is not None)
         ]
         return self._lanes[min(options)[-1]] if options else None
 
@@ -205,7 +206,7 @@ class Placement:
     def need(self, model: ModelState, lane: Lane) -> int:
         """Bytes that must come free before it can be loaded there."""
         needs = min(lane.memory.needs(model.footprint), self.most(lane))
-        return needs - lane.memory.free
+        return max(needs - lane.memory.free, lane.memory.excess(model.spec.name))
 
     def victims(self, want: Want, lane: Lane, now: float, but: set[str]) -> list[str] | None:
         """Who would make room for it, if that is worth it now."""
@@ -213,16 +214,34 @@ class Placement:
         need = self.need(want.model, lane)
         return self._room.pick(lane, need, want.model.footprint.load_s, most_s, now, but)
 
-    def most(self, lane: Lane) -> int:
-        """The largest model that the lane could hold beside what is pinned."""
+    def most(self, lane: Lane, *, ever: bool = False) -> int:
+        """The largest model that the lane could hold beside what may not go now, or `ever`."""
         budget = lane.memory.budget
-        if budget is None:
-            return sys.maxsize
-        copies = lane.memory.copies
-        return budget - sum(copies[name].bytes for name in self._room.pinned & copies.keys())
+        return sys.maxsize if budget is None else budget - self.staying(lane, ever=ever)
+
+    def staying(self, lane: Lane, *, ever: bool = False) -> int:
+        """Bytes of what is pinned, and of copies that cards ask for (these not for `ever`)."""
+        copies, pinned, spare = lane.memory.copies, self._room.pinned, self._room.spare
+        kept = [name for model in self._kept if (name := model.spec.name) in copies]
+        return sum(
+            copies[name].bytes for name in kept if name in pinned or not (ever or spare(name))
+        )
 
     def too_large(self, model: ModelState, lane: Lane) -> bool:
         return model.footprint.bytes > self.most(lane)
+
+    def misfits(self, wants: list[Want], now: float) -> list[Want]:
+        """What no lane can ever hold, or none could for long, as copies that cards ask for stay."""
+        ever, at_present = (
+            max(self.most(lane, ever=ever) for lane in self._lanes.values())
+            for ever in (True, False)
+        )
+        return [
+            want
+            for want in wants
+            for size in [want.model.footprint.bytes]
+            if size > ever or (size > at_present and now >= want.since + PATIENCE_S)
+        ]
 
     def _look(self, at: float) -> None:
         self._look_at = at if self._look_at is None else min(self._look_at, at)

@@ -190,11 +190,6 @@ class Residency:
         model.state, model.reason, model.load_crashes, model.failures = "resident", None, 0, 0
         self._cooldowns.well(model.spec.name)
 
-    def load_again(self, lane: Lane, model: ModelState) -> None:
-        """The load that just failed is tried once more, before any other."""
-        lane.loading = None
-        lane.to_load.appendleft(model.spec.name)
-
     def load_failed(
         self, lane: Lane, model: ModelState, reason: str, now: float, *, fits: bool = True
     ) -> None:
@@ -254,11 +249,11 @@ class Residency:
         self._refresh(model)
 
     def refuse(self, model: ModelState, budget: int, now: float, lane: Lane) -> None:
-        """It fits on no lane, or not beside what is pinned: say so with both sizes."""
+        """It fits on no lane, or not beside what has to stay: say so with both sizes."""
         source = "holds" if model.footprint.sure else "is estimated to hold"
         reason = (
             f"it {source} {_mb(model.footprint.bytes)} and lane {lane.id} has {_mb(budget)} for it "
-            f"(memory_bytes {_mb(lane.memory.budget or 0)} less what is pinned); raise memory_bytes, "
+            f"(memory_bytes {_mb(lane.memory.budget or 0)} less what is pinned or kept by min_replicas); raise memory_bytes, "
             "or correct memory.weights_mb of its card"
         )
         self.load_failed(lane, model, reason, now, fits=False)

@@ -263,9 +263,8 @@ class WorkerCore:
         return [i for model in refused for i in self._fail_units(model, now)]
 
     def _load_failed(self, event: ev.LoadFailed, now: float) -> list[Instruction]:
-        again = self._packing.load_failed(event, now)
-        if again is not None:
-            return again
+        if self._packing.load_failed(event, now):
+            return []
         model = self.models[event.model]
         self._residency.load_failed(self.lanes[event.lane], model, event.reason, now)
         return self._fail_units(model, now)
