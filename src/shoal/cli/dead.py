@@ -1,6 +1,6 @@
 """`shoal dead`: units that were given up: list them, look at one, send them again, drop them.
 
-Decides that a letter goes when its replay was answered well; `letter` how one is shown.
+Decides when a letter goes: once its replay was answered well. How one is shown is `letter`.
 """
 
 from __future__ import annotations
