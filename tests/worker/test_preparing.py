@@ -1,14 +1,25 @@
-"""What a tokenizer may do to the thread that runs it: nothing."""
+"""What a tokenizer may do to the thread that runs it, and what comes of units that went meanwhile: nothing."""
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
 from typing import cast
 
+import msgspec
+
+from shoal.broker.payloads import Payloads
+from shoal.catalog.card import Card, EncodeTask, Source, Tasks
 from shoal.errors import ComputeFailed
 from shoal.values import EncodeParams
-from shoal.wire.queue import Unit
+from shoal.wire.arrays import from_wire
+from shoal.wire.queue import Payload, Unit
 from shoal.worker.preparing import prepare
-from shoal.worker.text import Preparer
+from shoal.worker.text import PlainPreparer, Preparer
+from tests.worker.conftest import StartWorker
+from tests.worker.scripted import ScriptedGateway, until
+
+FAKE = Card("fake", Source(dir="/nowhere"), "fake", Tasks(EncodeTask(dim=8)), 512)
 
 
 class Panic(BaseException):
@@ -26,3 +37,21 @@ def test_a_panic_of_the_tokenizer_fails_the_unit_only() -> None:
     (outcome,) = prepare(unit, unit.items, cast(Preparer, Panicking()))
     assert isinstance(outcome, ComputeFailed)
     assert "index out of bounds" in outcome.message
+
+
+async def test_what_was_prepared_for_an_earlier_delivery_is_not_taken_for_a_later_one(
+    start_worker: StartWorker, gateway: ScriptedGateway, tmp_path: Path
+) -> None:
+    """Its items would be there twice, and its answer not add up."""
+    folder = tmp_path / "payloads"
+    worker = await start_worker(payload_url=folder.as_uri())
+    unit = await gateway.publish(["", "short"], payloads={0: Payload("late", 6)})
+    await until(lambda: worker.core.units.get(unit.id) is not None)
+    earlier = msgspec.structs.replace(unit)
+    outcome = prepare(earlier, [b'"long"', b'"short"'], PlainPreparer(FAKE))
+    worker._loop.prepared([(earlier, outcome, time.monotonic())])
+    held = worker.core.units.get(unit.id)
+    assert held is not None and not held.prepared
+    await Payloads(folder.as_uri()).put("late", b'"long"')
+    reply = await gateway.reply(unit)
+    assert (len(reply.tokens), from_wire(reply.outputs["dense"]).shape) == (2, (2, 8))

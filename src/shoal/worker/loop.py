@@ -165,13 +165,17 @@ class Loop:
             )
         )
 
-    def prepared(self, done: list[tuple[str, Outcome, float]]) -> None:
-        """The preparing thread finished these units."""
+    def prepared(self, done: list[tuple[Unit, Outcome, float]]) -> None:
+        """The preparing thread finished these units.
+
+        One that was given back meanwhile may be here again: it is prepared once more, and what comes
+        of the first time is not for it.
+        """
         lengths = []
         for unit, outcome, at in done:
-            stash = self.units.get(unit)
-            if stash is not None:
-                lengths.append((unit, stash.prepared(outcome, at)))
+            stash = self.units.get(unit.id)
+            if stash is not None and stash.unit is unit:
+                lengths.append((unit.id, stash.prepared(outcome, at)))
                 self._watch.prepared(stash, lengths[-1][1])
         self.emit(ev.Prepared(lengths))
 

@@ -24,8 +24,8 @@ from shoal.worker.payloads import Contents, Fetching
 from shoal.worker.text import Prepared, Preparer
 
 Outcome = list[Prepared | ShoalError]
-#: Of each unit: its id, the outcomes of its items, when it was ready.
-OnPrepared = Callable[[list[tuple[str, Outcome, float]]], None]
+#: Of each unit, as it was submitted: the outcomes of its items, when it was ready.
+OnPrepared = Callable[[list[tuple[Unit, Outcome, float]]], None]
 
 
 #: Units of more bytes are large. The gateway cuts units of small items at as many.
@@ -88,16 +88,16 @@ class _Thread:
         self._thread.join(timeout=5.0)
 
     def _run(self) -> None:
-        done: list[tuple[str, Outcome, float]] = []
+        done: list[tuple[Unit, Outcome, float]] = []
         while (work := self._work.get()) is not None and not self._stopped:
             unit, contents, preparer = work
-            done.append((unit.id, prepare(unit, contents, preparer), time.monotonic()))
+            done.append((unit, prepare(unit, contents, preparer), time.monotonic()))
             work, contents = None, ()  # lets go of the bytes, also while nothing else comes
             if self._work.empty() or len(done) >= self._report_units:
                 self._report(done)
                 done = []
 
-    def _report(self, done: list[tuple[str, Outcome, float]]) -> None:
+    def _report(self, done: list[tuple[Unit, Outcome, float]]) -> None:
         if not self._stopped:
             self._loop.call_soon_threadsafe(self._on_prepared, done)
 
