@@ -187,5 +187,5 @@ def _broken(plan: Plan, serving: Serving) -> Broken:
         status_502=answers.errors.get("502", 0),
         reason=answer.text,
         loads=loads,
-        allowed=periods * plan.workers,
+        allowed=periods + 1,  # one worker tries for all; at first another one confirms
     )
