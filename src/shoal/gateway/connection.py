@@ -8,6 +8,7 @@ HTTP, and when a caller that does not read its answer is given up. It must not k
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
@@ -35,6 +36,7 @@ class GatewayConnection(OneWriteProtocol):
     _head_bytes = 0
     _declined = False
     _stall_timer: asyncio.TimerHandle | None = None
+    _on_lost: Callable[[], None] | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -44,6 +46,20 @@ class GatewayConnection(OneWriteProtocol):
         self._stop_timer()
         self._stop_stall_timer()
         super().connection_lost(exc)
+        if self._on_lost is not None:
+            self._on_lost()
+
+    @property
+    def all_read(self) -> bool:
+        """Whether the bodies of all requests that came on it are here."""
+        return not self.cycle.more_body
+
+    def when_lost(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once the caller has closed it, at once if so; only the latest one."""
+        self._on_lost = callback
+        self.flow.resume_reading()  # a large body paused it, and then nobody hears of the end
+        if self.transport.is_closing():
+            callback()
 
     def data_received(self, data: bytes) -> None:
         """Parse; what is left open of a head counts against its bounds."""

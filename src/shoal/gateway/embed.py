@@ -100,7 +100,7 @@ async def embed(
         let_go=partial(request.let_go, gateway.bodies),
         keep=request.keep,
     )
-    answers = Answers(await gateway.inflight.ask(job, request.gone))
+    answers = Answers(await gateway.inflight.ask(job, request.when_gone))
     request.timings = answers.slowest
     gateway.metrics.answered(card.name, len(items), answers.tokens)
     return answers

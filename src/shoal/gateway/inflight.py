@@ -7,7 +7,8 @@ that goes away or runs out of time is noticed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from functools import partial
 from typing import assert_never
 
 from shoal.catalog.card import Card
@@ -25,10 +26,10 @@ from shoal.telemetry import log
 from shoal.telemetry.metrics import GatewayMetrics
 from shoal.wire.queue import GatewayPulse, Reply, ReplyPart, decode_queue
 
+OnGone = Callable[[], None]
+
 _log = log.get(__name__)
 
-#: Watching a connection costs a task (15 µs); most requests are over before this.
-WATCH_AFTER_S = 0.05
 #: How often units that the broker did not take are tried again.
 RESUME_EVERY_S = 0.1
 
@@ -93,10 +94,10 @@ class Inflight:
         )
         self._handle(ev.PeerHeard(pulse.gateway, told))
 
-    async def ask(self, job: Job, gone: Callable[[], Awaitable[None]]) -> list[Answer]:
+    async def ask(self, job: Job, when_gone: Callable[[OnGone], None]) -> list[Answer]:
         """The answers to `job`'s units, in the order of its items.
 
-        `gone`: returns when the caller has closed the connection.
+        `when_gone`: has something called when the caller has closed the connection, or at once.
 
         Raises:
             Unavailable: the broker is away, or a large item cannot be uploaded.
@@ -107,8 +108,8 @@ class Inflight:
             raise Unavailable("the queue is not reachable: try again", retry_after_s=1.0)
         call = self._open(job)
         try:
-            self._watch(call, gone)
             self._handle(self._arrival(call))
+            self._watch(call, when_gone)
             self.uploads.begin(call)
             await call.done
         finally:
@@ -152,27 +153,16 @@ class Inflight:
         self.uploads.end(call)
         if call.timer is not None:
             call.timer.cancel()
-        if call.watcher is not None:
-            call.watcher.cancel()
         if len(call.answers) < len(call.spans):
             self._joiner.forget(list(call.spans))
 
     # --- time and callers -----------------------------------------------------------------------
 
-    def _watch(self, call: Call, gone: Callable[[], Awaitable[None]]) -> None:
+    def _watch(self, call: Call, when_gone: Callable[[OnGone], None]) -> None:
+        key, handle = call.job.key, self._handle
         loop = asyncio.get_running_loop()
-        first = min(WATCH_AFTER_S, call.job.timeout_s)
-        call.timer = loop.call_later(first, self._watch_closely, call, gone)
-
-    def _watch_closely(self, call: Call, gone: Callable[[], Awaitable[None]]) -> None:
-        loop = asyncio.get_running_loop()
-        expired = ev.DeadlinePassed(call.job.key)
-        call.timer = loop.call_at(call.deadline, self._handle, expired)
-        call.watcher = loop.create_task(self._await_gone(call.job.key, gone))
-
-    async def _await_gone(self, key: str, gone: Callable[[], Awaitable[None]]) -> None:
-        await gone()
-        self._handle(ev.ClientGone(key))
+        call.timer = loop.call_at(call.deadline, handle, ev.DeadlinePassed(key))
+        when_gone(partial(handle, ev.ClientGone(key)))  # once it is over that changes nothing
 
     # --- what comes in ----------------------------------------------------------------------------
 

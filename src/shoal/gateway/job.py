@@ -58,7 +58,6 @@ class Call:
         "spans",
         "timer",
         "uploads",
-        "watcher",
     )
 
     def __init__(self, job: Job, spans: dict[str, Span], deadline: float) -> None:
@@ -68,7 +67,6 @@ class Call:
         self.answers: dict[str, Answer] = {}
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.timer: asyncio.TimerHandle | None = None
-        self.watcher: asyncio.Task[None] | None = None
         self.payloads: dict[int, Payload] = {}
         self.uploads: dict[int, asyncio.Task[None]] = {}
         self.begun: set[int] = set()

@@ -24,6 +24,7 @@ from shoal.gateway.service import Gateway
 from shoal.settings import GatewaySettings
 from shoal.telemetry import log
 from shoal.telemetry.background import background
+from shoal.telemetry.heap import keep_for_good
 
 #: Idle connections are kept longer than any client's pool keeps them, so that the client is the
 #: one to close: a server that closes first races with the next request.
@@ -134,6 +135,7 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen."""
         await super().startup(sockets)
+        keep_for_good()
         self._loop = asyncio.get_running_loop()
         _log.event("gateway_started", url=self._url, gateway=self._app.gateway.id)
         if self._on_ready is not None:

@@ -5,7 +5,7 @@ Decides whose connection ends when they are too much. It must not know what answ
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -15,7 +15,16 @@ _log = log.get(__name__)
 
 
 class Connection(Protocol):
-    """What is needed of the connection that an answer goes out on."""
+    """What is needed of the connection that a request comes and its answer goes on."""
+
+    @property
+    def all_read(self) -> bool:
+        """Whether the bodies of all requests that came on it are here."""
+        ...
+
+    def when_lost(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once the caller has closed it, at once if so; only the latest one."""
+        ...
 
     def abort(self) -> None:
         """End it; what waits to be read is dropped."""

@@ -18,6 +18,7 @@ from shoal.errors import ConfigError, nearest
 
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("auto", "text", "json")
+_NUMBERS = {level: logging.getLevelNamesMapping()[level.upper()] for level in LEVELS}
 
 _COLOURS = {"DEBUG": "\x1b[2m", "INFO": "", "WARNING": "\x1b[33m", "ERROR": "\x1b[31m"}
 _RESET = "\x1b[0m"
@@ -45,7 +46,7 @@ class Logger:
 
         An exception given as `error` is logged with its traceback at level ``error`` only.
         """
-        number = logging.getLevelNamesMapping()[level.upper()]
+        number = _NUMBERS[level]
         if not self._logger.isEnabledFor(number):
             return
         if error is not None:

@@ -32,6 +32,7 @@ from shoal.errors import ProtocolError, WorkerCrashed
 from shoal.settings import WorkerSettings
 from shoal.telemetry import log
 from shoal.telemetry.background import background
+from shoal.telemetry.heap import keep_for_good
 from shoal.telemetry.metrics import WorkerMetrics
 from shoal.telemetry.trace import tracer
 from shoal.wire import subjects
@@ -93,6 +94,7 @@ async def _run(settings: WorkerSettings) -> None:
     worker = Worker(settings)
     try:
         if await _unless(stop, worker.start()):
+            keep_for_good()
             await stop.wait()
             await _unless(at_once, worker.drain())
     finally:
