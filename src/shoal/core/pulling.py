@@ -22,6 +22,7 @@ Never the longest queue as such, and never waiting for a fuller batch.
 *Others* that serve the same models are told of each batch pull: without that each would come round
 to a queue at times of its own, to find it just emptied or long neglected. With eight workers and 50
 models on one device each, the 99th percentile at half load was 130 ms, and is 63 ms (`shoal sim`).
+In a large pool they are told in groups (`core.groups`).
 
 *Bulk* is asked for where a gateway says that there is some, by a lane for which no interactive work
 is known to wait, and for a part of a batch only.
