@@ -120,9 +120,10 @@ class Pool:
         self.upset_at = self.now
         self.runtimes.lose(worker)
         self.wakes[worker] = float("inf")
+        self.standing = {at: name for at, name in self.standing.items() if at[0] != worker}
         for unit in [u for u, head in self.heads.items() if u in self.waiting]:
             if self.cores[worker].units.get(unit) is not None:
-                self.queue[self.heads[unit].model].append(unit)
+                self.enqueue(unit)
 
     def freeze(self, worker: str, seconds: float) -> None:
         """It is stopped; what happens meanwhile it hears at once when it goes on."""
@@ -179,7 +180,8 @@ class Pool:
                 assert isinstance(what, str)
                 self.publish(what)
             case worker if worker in self.dead:
-                pass
+                if isinstance(what, ev.Arrived):
+                    self.enqueue(what.unit.id)
             case worker if self.frozen.get(worker, 0.0) > self.now:
                 self.later(self.frozen[worker], worker, what)
             case worker:
@@ -231,6 +233,10 @@ class Pool:
         unit = f"u{len(self.heads)}"
         self.heads[unit] = ev.UnitHead(unit, unit, model, Features(10, 1), self.now + 600.0)
         self.waiting[unit] = (model, self.now)
+        self.enqueue(unit)
+
+    def enqueue(self, unit: str) -> None:
+        model = self.heads[unit].model
         self.queue[model].append(unit)
         for (worker, pull), name in list(self.standing.items()):
             if name == model and self.queue[model]:

@@ -10,9 +10,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from shoal.core.cooldowns import LONGEST_S
 from shoal.core.eviction import PATIENCE_S
 from shoal.core.hanging import LEAST_LIMIT_S
-from shoal.core.residency import MAX_LOAD_CRASHES
+from shoal.core.processes import MAX_LOAD_CRASHES
 
 from .packing_runtimes import Fault, Kind
 from .packing_world import MB, Pool
@@ -116,22 +117,31 @@ class PackingMachine(RuleBasedStateMachine):
         self.settled()
 
     def settled(self) -> None:
-        """What fits beside what is pinned and kept is loaded, and then nothing is loaded any more."""
+        """What is pinned or kept comes back once no cooldown holds it; then nothing is loaded."""
+        pool = self.pool
+        end = pool.now + 2 * LONGEST_S
+        while not self.complete() and pool.now < end:
+            pool.run_until(pool.now + 10.0)
+        assert self.complete(), "pinned or kept models are missing"
+        self.use_small(30)
+        loads = len(pool.loads)
+        self.use_small(30)
+        assert len(pool.loads) == loads, f"thrashes: {pool.loads[loads:]}"
+
+    def complete(self) -> bool:
         pool = self.pool
         alive = [worker for worker in pool.cores if worker not in pool.dead]
-        pool.run_until(pool.now + LEAST_LIMIT_S + COOLDOWN_S)
-        for _ in range(30):
+        pinned = all(
+            "pinned" in pool.held(worker, lane)
+            for worker in alive
+            for lane in pool.cores[worker].lanes
+        )
+        return pinned and pool.runtimes.copies("kept") >= min(2, len(alive))
+
+    def use_small(self, seconds: int) -> None:
+        for _ in range(seconds):
             self.ask("small", 1, 0.0)
-            pool.run_until(pool.now + 1.0)
-        loads = len(pool.loads)
-        for _ in range(30):
-            self.ask("small", 1, 0.0)
-            pool.run_until(pool.now + 1.0)
-        assert len(pool.loads) == loads, f"thrashes: {pool.loads[loads:]}"
-        for worker in alive:
-            for lane in pool.cores[worker].lanes:
-                assert "pinned" in pool.held(worker, lane)
-        assert pool.runtimes.copies("kept") >= min(2, len(alive))
+            self.pool.run_until(self.pool.now + 1.0)
 
 
 PackingMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=25)

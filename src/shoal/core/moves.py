@@ -4,8 +4,7 @@
 
 One move a lane at a time. Before it begins the files of its model are fetched, under its claim too:
 that holds up no lane. A move is called off when a claim is refused, its room cannot be had or
-nobody waits any more; it never waits without an end. Also carries out what memory demands at
-once: a model that turned out larger than it was thought, a load or batch that was out of memory.
+nobody waits any more; it never waits without an end.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from shoal.core.claims import Claims
-from shoal.core.events import Instruction, Loaded, LoadFailed
+from shoal.core.events import Instruction
 from shoal.core.lanes import Lane
 from shoal.core.models import ModelState
 from shoal.core.placement import Placement
@@ -171,48 +170,3 @@ class Moves:
             move.lane.leaving.discard(name)
             out += self._claims.release(name, now, linger=stage == "evicting")
         return out + self._claims.release(move.model.spec.name, now, linger=False)
-
-    # --- what memory demands at once ----------------------------------------------------------------
-
-    def loaded(self, event: Loaded, now: float) -> list[Instruction]:
-        """A model is resident; if it is larger than was thought, others go, or it does."""
-        lane, model = self._lanes[event.lane], self._models[event.model]
-        if lane.loading != event.model:
-            return []  # said by a process that died since: it is loaded again
-        self._residency.loaded(lane, model, event, now)
-        over = -lane.memory.free
-        if over <= 0:
-            return []
-        reason = f"{event.model} holds more than was thought"
-        out = self._room.relieve(lane, over, now, event.model, reason)
-        if out:
-            return out
-        too_large = event.model in self._room.pinned or self._placement.too_large(model, lane)
-        reason = f"{reason}, and there is no room for it"
-        evict = self._room.let_go(lane, event.model, reason, now)
-        if too_large:
-            self._residency.refuse(model, self._placement.most(lane), now, lane)
-        return [evict]
-
-    def out_of_memory(self, event: LoadFailed) -> bool:
-        """Whether a load that was out of memory is to wait until so much is gone as it needs.
-
-        Then it is tried once more. Who goes, and when, is decided as for any other.
-        """
-        lane, model = self._lanes[event.lane], self._models[event.model]
-        memory, stay = lane.memory, self._placement.staying(lane)
-        again = memory.beside.pop(event.model, None) is not None
-        if again or not event.out_of_memory or lane.loading != event.model:
-            return False
-        others = memory.used - memory.copies[event.model].bytes
-        if others <= stay:
-            return False
-        memory.beside[event.model] = max(stay, others - memory.needs(model.footprint))
-        self._residency.put_off(lane, model)
-        return True
-
-    def relieve(self, lane: Lane, model: str, now: float) -> list[Instruction]:
-        """One item alone was out of memory: let something idle go, if there is any."""
-        out = self._room.relieve(lane, 1, now, model, f"a batch of {model} was out of memory")
-        lane.starved = bool(out)
-        return out

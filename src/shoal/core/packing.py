@@ -1,7 +1,8 @@
 """Many models on few lanes: the parts that decide it, and what each event means to them.
 
 `room` knows demand, peers and who may go, `placement` chooses, `moves` carries out under `claims`,
-`recycle` watches the processes. `residency` below them knows loads and restarts only.
+`shortage` says what follows where memory does not suffice, `recycle` watches the processes.
+`residency` and `processes` below them know loads and restarts only.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from shoal.core.pool import Pool
 from shoal.core.recycle import Recycle
 from shoal.core.residency import Residency
 from shoal.core.room import Room
+from shoal.core.shortage import Shortage
 
 #: What only packing is told of.
 PackingEvent = (
@@ -34,7 +36,6 @@ PackingEvent = (
     | ev.Loaded
     | ev.Evicted
     | ev.StatsSeen
-    | ev.RuntimeStopped
 )
 
 
@@ -65,6 +66,7 @@ class Packing:
         self._room = Room(lanes, models, pinned, limits.policy)
         self._claims = Claims()
         self._placement = Placement(self._room, limits.settle_s)
+        self._shortage = Shortage(residency, self._placement, self._room)
         self._moves = Moves(residency, self._placement, self._room, self._claims)
         self._recycle = Recycle(lanes, models, limits.rss_ceiling)
         self._changed = False
@@ -88,15 +90,11 @@ class Packing:
             case ev.Loaded():
                 kind = self._models[event.model].spec.kind
                 self._recycle.loaded(self._lanes[event.lane], kind, now)
-                return self._moves.loaded(event, now)
+                return self._shortage.loaded(event, now)
             case ev.Evicted():
                 self._evicted(event, now)
             case ev.StatsSeen():
                 self._recycle.seen(event, now)
-            case ev.RuntimeStopped():
-                lane = self._lanes[event.lane]
-                self._recycle.ended(lane, event.kind)
-                self._residency.runtime_stopped(lane, event.kind, now)
             case _:
                 assert_never(event)
         return []
@@ -116,7 +114,7 @@ class Packing:
         self._residency.evicted(lane, model)
         self._recycle.evicted(lane, model.spec.kind, now)
 
-    def runtime_died(self, lane: Lane, kind: str) -> None:
+    def runtime_ended(self, lane: Lane, kind: str) -> None:
         """A process is gone: the next one's memory is watched anew."""
         self._recycle.ended(lane, kind)
 
@@ -129,11 +127,11 @@ class Packing:
         if event.model in self._lanes[event.lane].evicting:
             self._evicted(ev.Evicted(event.lane, event.model), now)
             return True
-        return self._moves.out_of_memory(event)
+        return self._shortage.load_failed(event)
 
     def relieve(self, lane: Lane, model: str, now: float) -> list[Instruction]:
         """Let go of something idle, as a batch of one item was out of memory."""
-        return self._moves.relieve(lane, model, now)
+        return self._shortage.batch_failed(lane, model, now)
 
     def drain(self, now: float) -> list[Instruction]:
         """This worker leaves: give up what has not begun, and every claim."""

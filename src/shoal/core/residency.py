@@ -1,4 +1,4 @@
-"""Which runtime processes run, and the loads that were decided on: their order, crashes, cooldowns.
+"""The loads that were decided on: their order, how they ended, their cooldowns, the state of each model.
 
 Pinned models are loaded on every lane and reloaded after a crash; what else is to be loaded or let
 go is for `placement` to say. A load that failed, or took its runtime down too often, here or on
@@ -9,21 +9,15 @@ are, and others may be asked for.
 from __future__ import annotations
 
 from shoal.core.cooldowns import Cooldowns
-from shoal.core.events import Instruction, Load, Loaded, PeerModel, StartRuntime
+from shoal.core.events import Instruction, Loaded, PeerModel
 from shoal.core.fetching import Fetching
-from shoal.core.hanging import Hanging
-from shoal.core.lanes import Lane, Runtime
-from shoal.core.memory import DEVICE_SHARE
+from shoal.core.lanes import Lane
 from shoal.core.models import ModelState
 from shoal.errors import ConfigError
 
-#: Deaths of a runtime in a row, while it started or loaded a model, until that counts as the
-#: model's failure: one may be an accident, and each costs the lane's other models a reload.
-MAX_LOAD_CRASHES = 3
-
 
 class Residency:
-    """Loads and runtime processes of all lanes of a worker."""
+    """What is loaded, and to be loaded, on the lanes of a worker."""
 
     def __init__(
         self,
@@ -38,7 +32,6 @@ class Residency:
         self._cooldowns = cooldowns
         self._cooling: dict[str, ModelState] = {}
         self._fetching = Fetching(models)
-        self._hanging = Hanging(lanes, models)
         for lane in lanes.values():
             self._pin(lane)
 
@@ -95,69 +88,6 @@ class Residency:
         elif model.state == "failed":
             model.state, model.reason = "absent", None
 
-    # --- runtime processes ------------------------------------------------------------------------
-
-    def runtime_started(
-        self, lane: Lane, kind: str, now: float, device_bytes: int = 0
-    ) -> list[ModelState]:
-        """The process is up, on a device of this size if it told; returns models that cannot fit."""
-        runtime = lane.runtimes[kind]
-        runtime.state, runtime.started_at = "up", now
-        runtime.on_device = device_bytes > 0
-        if lane.memory.budget is None and device_bytes > 0:
-            lane.memory.budget = int(device_bytes * DEVICE_SHARE)
-        refused: list[ModelState] = []
-        for name in reversed(list(lane.to_load)):
-            if lane.memory.free < 0:
-                self.refuse(self._models[name], lane.memory.budget or 0, now, lane)
-                refused.append(self._models[name])
-        return refused
-
-    def runtime_died(
-        self, lane: Lane, kind: str, reason: str, now: float, *, computing: bool
-    ) -> list[ModelState]:
-        """Everything the process held is to be loaded again; returns the models given up."""
-        runtime = lane.runtimes.setdefault(kind, Runtime())
-        starting = runtime.state == "starting"
-        runtime.died(now, computing=computing)
-        blamed = list(lane.to_load) if starting else []
-        if lane.loading is not None and self._models[lane.loading].spec.kind == kind:
-            blamed = [lane.loading]
-        self._lost(lane, kind)
-        models = [self._models[name] for name in blamed if self._models[name].spec.kind == kind]
-        return [model for model in models if self._gave_up(lane, model, reason, now)]
-
-    def runtime_stopped(self, lane: Lane, kind: str, now: float) -> None:
-        """It ended as it was told to: start it anew and load what it held."""
-        lane.runtimes[kind].stopped(now)
-        self._lost(lane, kind)
-
-    def _lost(self, lane: Lane, kind: str) -> None:
-        """The process is gone: what it was letting go is free, what it held is loaded again."""
-        for name in self._of(kind, lane.evicting):
-            self.evicted(lane, self._models[name])
-        lost = self._of(kind, lane.resident)
-        if lane.loading is not None and self._models[lane.loading].spec.kind == kind:
-            lost.append(lane.loading)
-            lane.loading = None
-        for name in lost:
-            lane.resident.discard(name)
-            lane.leaving.discard(name)
-            lane.to_load.append(name)
-            self._refresh(self._models[name])
-
-    def _of(self, kind: str, names: set[str]) -> list[str]:
-        return [name for name in sorted(names) if self._models[name].spec.kind == kind]
-
-    def _gave_up(self, lane: Lane, model: ModelState, reason: str, now: float) -> bool:
-        model.load_crashes += 1
-        if model.load_crashes < MAX_LOAD_CRASHES:
-            return False
-        self.load_failed(lane, model, f"its runtime died: {reason}", now)
-        return True
-
-    # --- models -----------------------------------------------------------------------------------
-
     def fetch(self, model: ModelState) -> list[Instruction]:
         """Have its files fetched, if they are not here."""
         out = self._fetching.ask(model.spec.name)
@@ -181,6 +111,10 @@ class Residency:
                 self._drop(lane, model)
         self._failed(model, reason, now)
 
+    def next_load(self, lane: Lane) -> str | None:
+        """What the lane is to load next: the first whose files are here."""
+        return next((name for name in lane.to_load if self._fetching.here(name)), None)
+
     def loaded(self, lane: Lane, model: ModelState, event: Loaded, now: float) -> None:
         """It is resident: what was measured counts from now on."""
         lane.loading = None
@@ -189,6 +123,15 @@ class Residency:
         model.footprint.loaded(event.bytes, event.seconds)
         model.state, model.reason, model.load_crashes, model.failures = "resident", None, 0, 0
         self._cooldowns.well(model.spec.name)
+
+    def lost(self, lane: Lane, model: ModelState) -> None:
+        """Its process is gone, or was before it was loaded: load it again."""
+        if lane.loading == model.spec.name:
+            lane.loading = None
+        lane.resident.discard(model.spec.name)
+        lane.leaving.discard(model.spec.name)
+        lane.to_load.append(model.spec.name)
+        self._refresh(model)
 
     def load_failed(
         self, lane: Lane, model: ModelState, reason: str, now: float, *, fits: bool = True
@@ -278,58 +221,9 @@ class Residency:
         else:
             model.state = "absent"
 
-    # --- what to do -------------------------------------------------------------------------------
-
-    def spared(self, lane: Lane) -> set[str]:
-        """Runtime kinds that get no batch: they rest, or load what may have killed them.
-
-        A death while it loads and computes at once tells nothing; the next one must.
-        """
-        ending = ("resting", "stopping")
-        kinds = {kind for kind, runtime in lane.runtimes.items() if runtime.state in ending}
-        name = lane.loading or self._next(lane)
-        if name is not None and self._models[name].load_crashes:
-            kinds.add(self._models[name].spec.kind)
-        return kinds
-
-    def decide(self, now: float) -> list[Instruction]:
-        """Start the runtimes that the loads to come need, and the loads whose runtime is up."""
-        out: list[Instruction] = []
-        for lane in self._lanes.values():
-            out += [i for name in lane.to_load for i in self.fetch(self._models[name])]
-            name = self._next(lane)
-            if lane.loading is not None or name is None:
-                continue
-            kind = self._models[name].spec.kind
-            runtime = lane.runtimes.setdefault(kind, Runtime())
-            if runtime.state == "up":
-                if kind in self.spared(lane) and lane.computing(kind):
-                    continue
-                lane.to_load.remove(name)
-                lane.loading = name
-                out.append(Load(lane.id, name))
-            elif runtime.state == "down" and (runtime.restart_at or 0.0) <= now:
-                runtime.state, runtime.restart_at = "starting", None
-                out.append(StartRuntime(lane.id, kind))
-        return out + self._hanging.decide(now)
-
-    def _next(self, lane: Lane) -> str | None:
-        """What the lane is to load next: the first whose files are here."""
-        return next((name for name in lane.to_load if self._fetching.here(name)), None)
-
     def next_wake(self) -> float | None:
-        """When a runtime may be started again, a cooldown ends, or what may hang is looked at."""
-        times = [model.failed_until for model in self._cooling.values()]
-        if (look_at := self._hanging.next_wake()) is not None:
-            times.append(look_at)
-        for lane in self._lanes.values():
-            name = self._next(lane)
-            if lane.loading is not None or name is None:
-                continue  # as in `decide`: until that is over, no runtime is started
-            runtime = lane.runtimes.get(self._models[name].spec.kind)
-            if runtime and runtime.state == "down" and runtime.restart_at is not None:
-                times.append(runtime.restart_at)
-        return min(times, default=None)
+        """When the next cooldown ends."""
+        return min((model.failed_until for model in self._cooling.values()), default=None)
 
 
 def _mb(bytes_: int) -> str:

@@ -22,6 +22,7 @@ from shoal.core.groups import Audience
 from shoal.core.lanes import Lane
 from shoal.core.models import ModelSpec, ModelState
 from shoal.core.packing import Limits, Packing
+from shoal.core.processes import Processes
 from shoal.core.pulling import Pulls
 from shoal.core.residency import Residency
 from shoal.core.returning import AT_ONCE_S, SLOW, Returning
@@ -86,6 +87,7 @@ class WorkerCore:
         self._wake = NEVER  # until then nothing is due, unless something happens
         cooldowns = Cooldowns(config.worker, config.cooldown_s)
         self._residency = Residency(self.lanes, self.models, self.pinned, cooldowns)
+        self._processes = Processes(self.lanes, self.models, self._residency)
         limits = Limits(config.eviction, config.on_demand, config.settle_s, config.rss_ceiling)
         self._packing = Packing(self.lanes, self.models, self.pinned, self._residency, limits)
         self._dispatch = Dispatch(self.lanes, self.models, self.units, config.margin_s)
@@ -115,8 +117,8 @@ class WorkerCore:
         self._residency.cool(now)
         out = self.units.look(now)
         out += self._packing.decide(now, begin=self._connected and not self.draining)
-        out += self._residency.decide(now)
-        out += self._dispatch.decide(now, self._residency.spared)
+        out += self._processes.decide(now)
+        out += self._dispatch.decide(now, self._processes.spared)
         if self._connected and not self.draining:
             out += self._pulls.decide(now)
         return out
@@ -126,6 +128,7 @@ class WorkerCore:
         times = [
             self.units.next_wake(),
             self._residency.next_wake(),
+            self._processes.next_wake(),
             self._packing.next_wake(),
             self._pulls.next_wake(now),
         ]
@@ -183,8 +186,11 @@ class WorkerCore:
                 return self._demand_seen(event, now)
             case ev.PeerSeen() | ev.PeerLost() | ev.Claimed() | ev.ClaimRefused():
                 return self._packing.react(event, now)
-            case ev.Evicted() | ev.StatsSeen() | ev.RuntimeStopped():
+            case ev.Evicted() | ev.StatsSeen():
                 return self._packing.react(event, now)
+            case ev.RuntimeStopped():
+                self._packing.runtime_ended(self.lanes[event.lane], event.kind)
+                self._processes.stopped(self.lanes[event.lane], event.kind, now)
             case ev.RuntimeStarted():
                 return self._runtime_started(event, now)
             case ev.RuntimeDied():
@@ -259,7 +265,7 @@ class WorkerCore:
 
     def _runtime_started(self, event: ev.RuntimeStarted, now: float) -> list[Instruction]:
         lane = self.lanes[event.lane]
-        refused = self._residency.runtime_started(lane, event.kind, now, event.device_bytes)
+        refused = self._processes.started(lane, event.kind, now, event.device_bytes)
         return [i for model in refused for i in self._fail_units(model, now)]
 
     def _load_failed(self, event: ev.LoadFailed, now: float) -> list[Instruction]:
@@ -273,11 +279,9 @@ class WorkerCore:
         lane = self.lanes[event.lane]
         loading = lane.loading is not None and self.models[lane.loading].spec.kind == event.kind
         computing = lane.computing(event.kind) and not loading
-        self._packing.runtime_died(lane, event.kind)
+        self._packing.runtime_ended(lane, event.kind)
         out = self._dispatch.runtime_died(lane, event.kind, event.reason, now, guilty=computing)
-        for model in self._residency.runtime_died(
-            lane, event.kind, event.reason, now, computing=computing
-        ):
+        for model in self._processes.died(lane, event.kind, event.reason, now, computing=computing):
             out += self._fail_units(model, now)
         return out
 
