@@ -83,7 +83,7 @@ class _World:
         self._requests = Requests(scenario.models)
 
     async def compare(self, traffic: Traffic) -> Compared:
-        """Find each topology's knee, round by round; then run all at half of the lowest one."""
+        """Find each topology's knee, round by round; then run all at half of the lowest there is."""
         measured = [Measured(deployment.name) for deployment in self._deployments]
         for number in range(self._plan.rounds):
             for deployment, one in zip(self._deployments, measured, strict=True):
@@ -93,7 +93,7 @@ class _World:
                     f"{self._scenario.timing.name}, {traffic.name}, round {number + 1}: "
                     f"{one.topology}: {one.knees[-1]:.0f} requests/s"
                 )
-        half = min(one.knee for one in measured) / 2
+        half = min((one.knee for one in measured if one.knee), default=0.0) / 2
         for _ in range(self._plan.rounds if half else 0):
             for deployment, one in zip(self._deployments, measured, strict=True):
                 one.half.append(await self._try(deployment, traffic, half))

@@ -55,7 +55,7 @@ class Options(msgspec.Struct, frozen=True):
 
 
 #: One kind of traffic on few devices, once: does the benchmark work?
-QUICK = Options(devices=("gpu",), traffic=("many",), workers=4, seconds=1.0, rounds=1, tries=4)
+QUICK = Options(devices=("gpu",), traffic=("many",), workers=4, seconds=1.0, rounds=1, tries=6)
 
 
 def plan(options: Options) -> Plan:
