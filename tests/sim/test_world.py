@@ -8,6 +8,7 @@ from shoal.sim.rules import PULL, RIVALS, Rule
 from shoal.sim.run import play, run
 from shoal.sim.stage import Span
 from shoal.sim.workload import requests
+from shoal.sim.world import PullWorld
 from tests.sim.worlds import QUIET, scenario, single_server
 
 RULES = (PULL, *RIVALS)
@@ -87,3 +88,14 @@ def test_a_worker_that_dies_loses_nothing() -> None:
     outcome = play(world, PULL, coming, span, seed=2)
     assert outcome.answered == len(coming)
     assert outcome.redelivered > 0
+
+
+def test_in_a_large_pool_too_workers_hear_of_the_pulls_of_some_others() -> None:
+    """18 workers are two groups, and each worker knows how many there are."""
+    world, span = scenario(20, 18), Span(0.05, 0.1)
+    coming = requests(world.models, world.traffic, 20_000.0, span.seconds, seed=4)
+    playing = PullWorld(world, span, seed=4)
+    outcome = playing.run(coming)
+    assert outcome.answered == len(coming)
+    assert {worker.core.workers for worker in playing.stage.workers} == {18}
+    assert outcome.told > 0
