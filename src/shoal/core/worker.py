@@ -31,9 +31,11 @@ from shoal.errors import ModelLoadFailed
 NEVER = -math.inf
 #: Events from which nothing else follows while nothing is due; one in four or more.
 QUIET = (ev.Settled, ev.PeerPulled)
-#: Events that come with every unit, and never change what is resident.
+#: Events that come with every unit or from every process, and never change what is resident.
 FREQUENT = (
     ev.PeerPulled,
+    ev.PeerSeen,
+    ev.DemandSeen,
     ev.Arrived,
     ev.Prepared,
     ev.Finished,
