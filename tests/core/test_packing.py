@@ -387,6 +387,7 @@ def test_a_load_out_of_memory_with_nothing_to_evict_fails() -> None:
     worker.demand(0.0, n=0.1)
     worker.tell(ev.LoadFailed("cpu", "n", "out of memory", out_of_memory=True))
     assert worker.core.models["n"].state == "failed"
+    assert worker.core.models["n"].failures == 0  # it may fit elsewhere
 
 
 def test_an_item_out_of_memory_is_tried_again_without_an_idle_neighbour_and_then_fails() -> None:

@@ -136,6 +136,8 @@ class PackingMachine(RuleBasedStateMachine):
             for worker in alive
             for lane in pool.cores[worker].lanes
         )
+        if any(pool.cores[worker].models["small"].state == "failed" for worker in alive):
+            return False
         return pinned and pool.runtimes.copies("kept") >= min(2, len(alive))
 
     def use_small(self, seconds: int) -> None:
