@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from shoal.bench.cards import fake
 from shoal.runtimes.fake import hashing
 from shoal.values import TrafficClass
 
@@ -39,29 +40,17 @@ ROW = 4
 Item = str | bytes
 
 
-def _card(name: str, mb: int, options: str, more: str = "") -> str:
+def _card(name: str, mb: int, options: dict[str, Any], **card: Any) -> str:
     """A batch takes 20 ms and 2 ms an item: faults find work in flight."""
-    return f"""\
-name: {name}
-source: {{dir: .}}
-family: fake
-{more}tasks:
-  encode: {{head: dense, dim: {DIM}}}
-max_tokens: 512
-memory: {{weights_mb: {mb}}}
-profiles:
-  default:
-    runtime: fake
-    options: {{base_s: 0.02, item_s: 0.002, bytes: {mb}000000, {options}}}
-    cost: {{base_s: 0.02, token_s: 0.0, item_s: 0.002}}
-"""
+    timed = {"base_s": 0.02, "item_s": 0.002, "bytes": mb * 1_000_000, **options}
+    return fake(name, timed, (0.02, 0.0, 0.002), dim=DIM, memory={"weights_mb": mb}, **card)
 
 
 #: Name -> its card.
 CARDS = {
-    MODEL: _card(MODEL, 1, f"inputs: text, crash: {BOMB}"),
-    FILES_MODEL: _card(FILES_MODEL, 1, "inputs: media", "inputs: [text, image]\n"),
-    **{name: _card(name, PACKED_MB, "inputs: text, load_s: 0.1") for name in PACKED},
+    MODEL: _card(MODEL, 1, {"crash": BOMB}),
+    FILES_MODEL: _card(FILES_MODEL, 1, {"inputs": "media"}, inputs=["text", "image"]),
+    **{name: _card(name, PACKED_MB, {"load_s": 0.1}) for name in PACKED},
 }
 
 
