@@ -101,21 +101,23 @@ class FairQueue(Generic[T]):
 
     def head(self) -> T | None:
         """The entry whose turn it is; None if there is none."""
-        if not self._root:
-            return None
-        self._levels = self._levels or self._next()
+        if self._levels is None:
+            if not self._root:
+                return None
+            self._levels = self._next()
         return self._levels[0].first()[0]
 
     def pop(self, cost_s: float) -> T:
         """Take the entry whose turn it is. Raises `IndexError` if there is none."""
-        requests, ranks, users = self._levels or self._next()
-        self._levels = None
-        entry = requests.first().popleft()
+        requests, ranks, users = levels = self._levels or self._next()
+        line = requests.first()
+        entry = line.popleft()
         cost_s = max(cost_s, LEAST_COST_S)
-        requests.charge(cost_s)
-        ranks.charge(cost_s)
-        users.charge(cost_s)
-        self._root.charge(cost_s)
+        left = requests.charge(cost_s, bool(line)) or bool(requests)
+        stay = ranks.charge(cost_s, left)
+        stay = users.charge(cost_s, stay or bool(ranks)) and stay
+        stay = self._root.charge(cost_s, stay or bool(users)) and stay
+        self._levels = levels if stay else None
         return entry
 
     def _next(self) -> _Levels[T]:
@@ -188,18 +190,21 @@ class _Turns(Generic[N]):
             heapq.heappop(heap)
         return heap[0][4]
 
-    def charge(self, cost_s: float) -> None:
-        """An entry of the first was taken."""
+    def charge(self, cost_s: float, left: bool) -> bool:
+        """An entry of the first was taken, and something of it is `left`; whether it is first again."""
         had_s, due, _, key, node = self._heap[0]
+        if left and had_s == self.most_s and len(self._heap) == 1:
+            return True  # alone: who comes in counts as having had as much, whatever that is
         had_s += cost_s
         if had_s > self.most_s:
             self.most_s = had_s
-        if node:
-            self._turn += 1
-            heapq.heapreplace(self._heap, (had_s, due, self._turn, key, node))
-        else:
+        if not left:
             heapq.heappop(self._heap)
             del self._nodes[key]
+            return False
+        self._turn += 1
+        heapq.heapreplace(self._heap, (had_s, due, self._turn, key, node))
+        return self._heap[0][4] is node
 
 
 class _Ranks(Generic[T]):
@@ -233,14 +238,17 @@ class _Ranks(Generic[T]):
     def first(self) -> _Turns[deque[T]]:
         return self._requests[self._next()]
 
-    def charge(self, cost_s: float) -> None:
+    def charge(self, cost_s: float, left: bool) -> bool:
+        """As that of `_Turns`; whether it is sure to be the next again."""
         rank = self._next()
         self._turn += 1
         self._had_s += cost_s
         del self._after[rank]  # to be the last in order
+        if not left:
+            del self._requests[rank]
+            return False
         self._after[rank] = (self._turn + MAX_PASSED, self._had_s + MAX_PASSED * cost_s)
-        if not self._requests[rank]:
-            self.drop(rank)
+        return len(self._requests) == 1
 
     def _next(self) -> int:
         if len(self._requests) > 1:
