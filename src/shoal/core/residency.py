@@ -134,17 +134,17 @@ class Residency:
         self._refresh(model)
 
     def load_failed(
-        self, lane: Lane, model: ModelState, reason: str, now: float, *, fits: bool = True
+        self, lane: Lane, model: ModelState, reason: str, now: float, *, full: bool = False
     ) -> None:
         """Terminal for now: say why, and do not storm.
 
-        What does not `fit` is this worker's own trouble: another may have larger lanes.
+        That it was `full` is this worker's own trouble: another may have larger lanes.
         """
-        self._drop(lane, model, fits=fits)
-        if fits:
-            self._failed(model, reason, now)
-        else:
+        self._drop(lane, model)
+        if full:
             self._hold(model, reason, now + self._cooldowns.base_s)
+        else:
+            self._failed(model, reason, now)
 
     def _drop(self, lane: Lane, model: ModelState, *, fits: bool = True) -> None:
         """It will not come; a pinned model that fits keeps its place."""
@@ -196,10 +196,11 @@ class Residency:
         source = "holds" if model.footprint.sure else "is estimated to hold"
         reason = (
             f"it {source} {_mb(model.footprint.bytes)} and lane {lane.id} has {_mb(budget)} for it "
-            f"(memory_bytes {_mb(lane.memory.budget or 0)} less what is pinned or kept by min_replicas); raise memory_bytes, "
-            "or correct memory.weights_mb of its card"
+            f"(memory_bytes {_mb(lane.memory.budget or 0)} less what is pinned or kept by "
+            "min_replicas); raise memory_bytes, or correct memory.weights_mb of its card"
         )
-        self.load_failed(lane, model, reason, now, fits=False)
+        self._drop(lane, model, fits=False)
+        self._hold(model, reason, now + self._cooldowns.base_s)
 
     def evicted(self, lane: Lane, model: ModelState) -> None:
         """The runtime let go of it; it may be loaded again."""

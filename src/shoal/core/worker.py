@@ -274,8 +274,8 @@ class WorkerCore:
         if self._packing.load_failed(event, now):
             return []
         model = self.models[event.model]
-        lane, fits = self.lanes[event.lane], not event.out_of_memory
-        self._residency.load_failed(lane, model, event.reason, now, fits=fits)
+        lane, full = self.lanes[event.lane], event.out_of_memory
+        self._residency.load_failed(lane, model, event.reason, now, full=full)
         return self._fail_units(model, now)
 
     def _runtime_died(self, event: ev.RuntimeDied, now: float) -> list[Instruction]:
