@@ -150,7 +150,9 @@ def checked_items(
     kinds = KINDS[encoding]
     items: list[Buffer] = [memoryview(raw) for raw in raws]
     for position, item in enumerate(items):
-        _check_item(item, kinds[item[0]], limits, f"{name}[{position}]")
+        kind = kinds[item[0]]
+        if kind is not TEXT or len(item) > limits.item_bytes:  # few are anything but short texts
+            _check_item(item, kind, limits, f"{name}[{position}]")
     return items
 
 
