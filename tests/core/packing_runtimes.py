@@ -28,7 +28,7 @@ class Kind(msgspec.Struct, frozen=True):
     name: str
     bytes: int
     load_s: float
-    guess: int = 0
+    guess: int | None = None  # what it is thought to hold; 0: nobody knows
     min_replicas: int = 0
     kind: str = "fake"
     fetch_s: float = 0.0  # 0: its files are here at the start

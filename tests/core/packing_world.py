@@ -36,7 +36,7 @@ def spec(kind: Kind) -> ModelSpec:
         512,
         BUDGET,
         COST,
-        kind.guess or kind.bytes,
+        kind.bytes if kind.guess is None else kind.guess,
         1.0,
         kind.min_replicas,
         fetched=kind.fetch_s == 0,

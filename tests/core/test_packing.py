@@ -289,6 +289,21 @@ def test_a_model_that_only_copies_to_be_kept_leave_no_room_for_fails_after_a_whi
     assert worker.lane == {"kept"}
 
 
+def test_no_room_is_taken_that_a_copy_to_be_kept_came_to_need_meanwhile() -> None:
+    kept = msgspec.structs.replace(spec("kept", 50), min_replicas=1)
+    worker = Worker(kept, spec("n"))
+    worker.tell(ev.PeerLost("nobody"))
+    worker.loaded("kept", mb=50)
+    worker.tell(ev.PeerSeen("peer", {"kept": ev.PeerModel("resident", 1)}), 10.0)
+    worker.grants = False
+    worker.demand(10.0, n=0.1)
+    assert worker.demand(10.2, n=0.1) == [ev.Claim("n", TTL_S)]  # kept may go, as the peer has it
+    worker.tell(ev.PeerLost("peer"))
+    assert worker.tell(ev.Claimed("n")) == []
+    assert worker.lane == {"kept"}
+    assert worker.core.lanes["cpu"].memory.used == 50 * MB
+
+
 def test_a_model_larger_than_any_lane_fails_with_both_sizes() -> None:
     worker = Worker(spec("n", 140), spec("m", 30), pinned=["m"])
     worker.tell(ev.Ticked())

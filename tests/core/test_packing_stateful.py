@@ -19,7 +19,7 @@ from .packing_runtimes import Fault, Kind
 from .packing_world import MB, Pool
 
 LANE = 500 * MB
-#: Two kinds of runtime, one model larger than any lane, one that is thought smaller than it is.
+#: Two kinds of runtime, one model larger than any lane, ones that are thought smaller than they are.
 KINDS = [
     Kind("pinned", 150 * MB, 0.5),
     Kind("kept", 100 * MB, 1.0, min_replicas=2),
@@ -28,6 +28,7 @@ KINDS = [
     Kind("guessed", 220 * MB, 2.0, guess=150 * MB),
     Kind("large", 340 * MB, 4.0, kind="other"),
     Kind("fetched", 120 * MB, 1.0, fetch_s=20.0),
+    Kind("unknown", 300 * MB, 2.0, guess=0),
     Kind("too large", 400 * MB, 1.0),
 ]
 NAMES = st.sampled_from([kind.name for kind in KINDS])
@@ -127,6 +128,18 @@ class PackingMachine(RuleBasedStateMachine):
         loads = len(pool.loads)
         self.use_small(30)
         assert len(pool.loads) == loads, f"thrashes: {pool.loads[loads:]}"
+        self.take_turns(30)
+
+    def take_turns(self, seconds: int) -> None:
+        """Of models in demand that do not fit together all are served, in turns."""
+        pool = self.pool
+        for _ in range(seconds):
+            for model in ("half", "guessed", "unknown"):
+                self.ask(model, 1, 0.0)
+            pool.run_until(pool.now + 1.0)
+        longest_s = 1.2 * max(kind.load_s for kind in KINDS)
+        pool.run_until(pool.now + 3 * (PATIENCE_S + 2 * longest_s))
+        assert not pool.waiting, f"their turn never came: {pool.waiting}"
 
     def complete(self) -> bool:
         pool = self.pool
@@ -137,6 +150,8 @@ class PackingMachine(RuleBasedStateMachine):
             for lane in pool.cores[worker].lanes
         )
         if any(pool.cores[worker].models["small"].state == "failed" for worker in alive):
+            return False
+        if any(process.hangs for process in pool.runtimes.processes.values()):
             return False
         return pinned and pool.runtimes.copies("kept") >= min(2, len(alive))
 

@@ -204,8 +204,12 @@ class Placement:
         )
 
     def need(self, model: ModelState, lane: Lane) -> int:
-        """Bytes that must come free before it can be loaded there."""
+        """Bytes that must come free before it can be loaded there.
+
+        What is added to a mere guess of its size takes no more than there is.
+        """
         needs = min(lane.memory.needs(model.footprint), self.most(lane))
+        needs = max(needs, model.footprint.bytes)
         return max(needs - lane.memory.free, lane.memory.excess(model.spec.name))
 
     def victims(self, want: Want, lane: Lane, now: float, but: set[str]) -> list[str] | None:
