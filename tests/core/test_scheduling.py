@@ -1,5 +1,7 @@
 """What is pulled, for which model, what is given back, and who gets which lane: exact instructions."""
 
+import pytest
+
 from shoal.core import events as ev
 from shoal.core.batcher import BULK_SHARE, Budget
 from shoal.core.models import ModelSpec
@@ -100,13 +102,29 @@ def pulls(out: list[ev.Instruction]) -> list[tuple[str, int, bool, str]]:
 # --- which model next -----------------------------------------------------------------------------
 
 
-def test_the_model_whose_head_is_oldest_is_pulled_next_and_no_other() -> None:
+@pytest.mark.parametrize(("older_s", "next_"), [(0.04, "b"), (0.2, "b"), (0.4, "c")])
+def test_the_oldest_is_pulled_next_but_a_full_batch_counts_as_three_batches_older(
+    older_s: float, next_: str
+) -> None:
     desk = Desk(peers=True)
     desk.busy()
     desk.now = 0.01
-    desk.arrive("c1", "c", pending=3, published=-0.2)  # both go back: the lane is busy
+    desk.arrive("c1", "c", pending=1, published=-0.1 - older_s)  # both go back: the lane is busy
     desk.arrive("b1", "b", pending=400, published=-0.1)
-    assert pulls(desk.at(0.047)) == [("c", 10, False, "work")]
+    assert [pull[0] for pull in pulls(desk.at(0.047))] == [next_]
+
+
+def test_a_queue_is_taken_for_as_full_as_it_fills_up_in_the_time() -> None:
+    desk = Desk(peers=True)
+    for step in range(20):  # of `b` ten units come every tenth of a second, of `c` one
+        desk.now = step * 0.1
+        for model, count in (("b", 10), ("c", 1)):
+            desk.arrive(f"{model}{step}", model, 1, pending=count - 1)
+            desk.do(ev.PullEnded(desk.pull_of(model), found_all=True))
+    sources = desk.core.models["b"].work, desk.core.models["c"].work
+    assert [source.expected(desk.now + 0.1) for source in sources] == pytest.approx(
+        [10, 1], rel=0.2
+    )
 
 
 def test_a_deadline_that_is_near_counts_before_age() -> None:
@@ -128,18 +146,21 @@ def test_what_is_only_guessed_counts_as_younger() -> None:
     assert [pull[0] for pull in pulls(desk.at(0.047))] == ["b"]
 
 
-def test_of_what_is_on_the_shelf_the_oldest_goes_first_whatever_is_more() -> None:
+@pytest.mark.parametrize(("older_s", "first"), [(0.001, "b"), (0.2, "c")])
+def test_of_what_is_on_the_shelf_the_oldest_goes_first_unless_another_is_fuller(
+    older_s: float, first: str
+) -> None:
     desk = Desk()
     desk.busy()
     desk.now = 0.01
-    desk.arrive("c1", "c", 5, published=0.001)
+    desk.arrive("c1", "c", 5, published=0.002 - older_s)
     desk.arrive("b1", "b", 5, published=0.002)
     desk.prepare("b1", *[5] * 10)
     desk.prepare("c1", 5)
     desk.at(0.047)
     desk.do(ev.PullEnded(desk.pull_of("c"), found_all=True))
     (run,) = runs(desk.at(0.049))
-    assert run.model == "c"
+    assert run.model == first
 
 
 def test_a_batch_that_is_due_first_is_not_overtaken_while_its_items_are_coming() -> None:

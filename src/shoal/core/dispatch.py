@@ -1,6 +1,6 @@
 """Which batch goes to which lane, and what follows when one comes back, done or not.
 
-The next batch is sent just before the lane is free: of the model with the item that is due first,
+The next batch is sent just before the lane is free: of the model whose turn comes first,
 bulk only where nothing else waits. Items are bound to a lane only then, so that all lanes share what
 is here; lanes that are idle together split it. A batch that failed is halved until the item
 at fault stands alone and fails alone. A batch that took its runtime down costs each of its units
@@ -20,6 +20,7 @@ from shoal.core.delivery import Units
 from shoal.core.events import Instruction, Item
 from shoal.core.lanes import Batch, Lane
 from shoal.core.models import ModelState
+from shoal.core.urgency import turn_of
 from shoal.errors import ComputeFailed, DeadLettered
 from shoal.values import features_of
 
@@ -90,7 +91,7 @@ class Dispatch:
     def _choose(
         self, lane: Lane, models: list[ModelState], now: float
     ) -> tuple[ModelState, list[Item]] | None:
-        """A batch of the model that is due first; suspects once their time came.
+        """A batch of the model whose turn comes first; suspects once their time came.
 
         While the lane is still busy, a batch whose other items are just coming waits for them.
         """
@@ -107,7 +108,7 @@ class Dispatch:
             return model, model.shelf.take_suspect(model.budget, model.cost)
         if not ready:
             return None
-        model = min(ready, key=lambda model: (model.shelf.due, model.served_at))
+        model = min(ready, key=lambda model: (_turn(model), model.served_at))
         if lane.batches and model.gathering("work" if model.shelf.interactive else "bulk"):
             return None
         return model, model.shelf.take(self._part(lane, model), model.cost)
@@ -221,6 +222,10 @@ class Dispatch:
     def _alive(self, items: list[Item]) -> list[Item]:
         """Items whose unit still wants an answer."""
         return [i for i in items if (held := self._units.get(i.unit)) and not held.replied]
+
+
+def _turn(model: ModelState) -> float:
+    return turn_of(model.shelf.due, model.waiting_s, model.spec.budget.seconds)
 
 
 def _by_unit(items: list[Item]) -> dict[str, list[Item]]:

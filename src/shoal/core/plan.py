@@ -19,13 +19,14 @@ from shoal.core.delivery import Units
 from shoal.core.lanes import Lane
 from shoal.core.models import ModelState
 from shoal.core.sources import Source, Sources
+from shoal.core.urgency import turn_of
 from shoal.values import TrafficClass
 
 #: What was told of a queue counts for this long: a request takes about that.
 STALE_S = 0.002
 #: A head that is only guessed to be there counts as this much younger: asking in vain costs half a
 #: millisecond, and where work waits longer than this, queues are known to be full anyway.
-GUESS_S = 0.03
+GUESS_S = 0.01
 #: Lanes for each model in use from which on they share what waits. With fewer, the next one comes late:
 #: 8 lanes gain with 4 models and lose half of their knee with 50.
 LANES_A_MODEL = 2
@@ -120,7 +121,7 @@ class Plan:
                 yield name, model.waiting[klass] / model.spec.budget.seconds
 
     def _next(self, lane: Lane, klass: TrafficClass, model: str | None) -> Source | None:
-        """The source whose head is due first; of `model`, if a batch of that is to be filled up."""
+        """The source whose turn comes first; of `model`, if a batch of that is to be filled up."""
         unwatched = self._sources.unwatched[klass]
         candidates: Iterable[Source] = unwatched.values()
         if model is not None:
@@ -133,16 +134,21 @@ class Plan:
         return best
 
     def _due(self, source: Source, *, guess: bool) -> float | None:
-        """When its head is due; None if nothing more can wait there, or is to be asked for."""
+        """When its turn comes; None if nothing more can wait there, or is to be asked for."""
         if self._models[source.model].fetching >= MAX_FETCHING:
             return None
         if source.pending:
             left = source.pending - self._count(source) if source in self._wanted else 1
-            return source.due if left > 0 else None
+            return self._turn(source) if left > 0 else None
         # An idle lane need not guess: a standing pull tells, and brings what there is.
         if guess and source not in self._wanted and self._now - source.told_at > STALE_S:
-            return source.due + GUESS_S
+            return self._turn(source) + GUESS_S
         return None
+
+    def _turn(self, source: Source) -> float:
+        model = self._models[source.model]
+        waiting_s = model.waiting[source.klass] + source.expected(self._now) * model.unit_s
+        return turn_of(source.due, waiting_s, model.spec.budget.seconds)
 
     def _want(self, source: Source, share: float) -> None:
         self._wanted[source] = self._wanted.get(source, 0.0) + share

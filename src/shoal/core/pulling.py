@@ -15,9 +15,10 @@ more than it will start: pulled work is work that no other machine can take.
 *When.* As long before a lane is free as it takes from asking for a batch until it is prepared, and
 some more where batches end earlier than predicted: both are learned (`core.lead`).
 
-*Which model next.* The one whose head is due first (`core.urgency`): the oldest, or the one with
-the least time. Where it is only guessed that something waits, the head counts as a little younger.
-Never the longest queue as such, and never waiting for a fuller batch.
+*Which model next.* The one whose turn comes first (`core.urgency`): the oldest, or the one with
+the least time, and one that fills a batch somewhat before its age. How many wait is known when a
+queue is seen; how many have come since is reckoned from its rate (`core.inflow`). Where it is only
+guessed that something waits, the head counts as a little younger. Never waiting for a fuller batch.
 
 *Others* that serve the same models are told of each batch pull: without that each would come round
 to a queue at times of its own, to find it just emptied or long neglected. With eight workers and 50

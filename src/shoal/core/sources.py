@@ -19,6 +19,7 @@ from shoal.core.events import (
     UnitHead,
     Withdraw,
 )
+from shoal.core.inflow import Inflow
 from shoal.core.urgency import PATIENCE_S, due_of
 from shoal.values import TrafficClass
 
@@ -37,6 +38,7 @@ class Source:
         due: its head is not due before (as `due_of`).
         came_at: when it last brought a unit.
         asked: units of the open batch pull that have not come.
+        inflow: how fast units come to it.
         asked_at: when that was opened; None once what it brought is prepared.
         wanted_until: bulk is asked for only while some gateway says that there is any.
     """
@@ -47,6 +49,7 @@ class Source:
         "batch",
         "came_at",
         "due",
+        "inflow",
         "klass",
         "model",
         "pending",
@@ -67,14 +70,21 @@ class Source:
         self.asked = 0
         self.asked_at: float | None = None
         self.wanted_until = NEVER
+        self.inflow = Inflow()
 
     @property
     def watched(self) -> bool:
         """Whether a pull is open, so that we hear of what comes."""
         return self.standing is not None or self.batch is not None
 
+    def expected(self, now: float) -> float:
+        """Units that wait: those it was told of, and what should have come since."""
+        rate = self.inflow.rate
+        return self.pending + rate * (now - self.told_at) if rate else self.pending
+
     def empty(self, now: float) -> None:
         """Nothing waits: whatever comes is published later than now."""
+        self.inflow.saw(-self.pending, now - self.told_at)
         self.pending, self.told_at, self.due = 0, now, now + PATIENCE_S
 
 
@@ -216,6 +226,7 @@ class Sources:
         """Note what a unit tells of its queue; whether it was asked for by a batch pull."""
         unit = event.unit
         source = self._all[unit.klass][unit.model]
+        source.inflow.saw(1 + event.pending - source.pending, now - source.told_at)
         source.pending, source.told_at, source.due = event.pending, now, due_of(unit)
         source.came_at = now
         if unit.klass == "work":
