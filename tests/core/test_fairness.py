@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -23,18 +25,19 @@ def fill(queue: FairQueue[Entry], where: Place, count: int, cost_s: float = 1.0)
     queue.add(where, [(f"{name}{number}", cost_s) for number in range(count)])
 
 
-def pop(queue: FairQueue[Entry]) -> str:
-    head = queue.head()
-    assert head is not None
-    assert queue.pop(head[1]) == head
-    return head[0]
-
-
 def drain(queue: FairQueue[Entry], count: int | None = None) -> list[str]:
-    taken: list[str] = []
-    while queue and len(taken) != count:
-        taken.append(pop(queue))
-    return taken
+    """The names of all entries in turn, or of so many."""
+    return [name for name, _ in take(queue, count)]
+
+
+def take(queue: FairQueue[Entry], count: int | None = None) -> list[Entry]:
+    left = itertools.count() if count is None else iter(range(count))
+    return queue.take(lambda entry: None if next(left, None) is None else entry[1])
+
+
+def pop(queue: FairQueue[Entry]) -> str:
+    (name,) = drain(queue, 1)
+    return name
 
 
 def of_tenant(entry: str) -> str:
@@ -45,7 +48,8 @@ def test_a_request_is_first_come_first_served() -> None:
     queue = FairQueue[Entry]()
     fill(queue, place("a/u"), 3)
     assert drain(queue) == ["a/u r0", "a/u r1", "a/u r2"]
-    assert (bool(queue), queue.head()) == (False, None)
+    assert not queue
+    assert drain(queue) == []
 
 
 def test_tenants_take_turns_and_one_that_comes_later_is_next() -> None:
@@ -68,7 +72,8 @@ def test_the_cost_that_counts_is_the_one_told_when_an_entry_is_taken() -> None:
     queue = FairQueue[Entry]()
     fill(queue, place("a/u"), 3, cost_s=1.0)
     fill(queue, place("b/u"), 3, cost_s=1.0)
-    assert queue.pop(2.0)[0] == "a/u r0"
+    costs = iter([2.0])
+    assert queue.take(lambda entry: next(costs, None)) == [("a/u r0", 1.0)]
     assert drain(queue, 3) == ["b/u r0", "b/u r1", "a/u r1"]
 
 
@@ -108,6 +113,7 @@ def test_whose_turn_it_is_stays_so_while_nothing_is_taken() -> None:
     drain(queue, 1)
     fill(queue, place("a/u", "urgent", due=0.0), 1, cost_s=0.5)
     fill(queue, place("b/u"), 1)
+    assert drain(queue, 0) == []
     assert drain(queue, 1) == ["a/u urgent0"]
     assert drain(queue, 2) == ["b/u r0", "a/u cut1"]
 
@@ -139,11 +145,6 @@ def test_what_costs_nothing_does_not_go_before_all_others() -> None:
     fill(queue, place("free/u"), 10, cost_s=0.0)
     fill(queue, place("paid/u"), 1)
     assert "paid/u r0" in drain(queue, 2)
-
-
-def test_an_empty_queue_has_nothing_to_take() -> None:
-    with pytest.raises(IndexError):
-        FairQueue[Entry]().pop(1.0)
 
 
 @pytest.mark.parametrize("leave", ["served", "removed"])
@@ -203,26 +204,62 @@ def test_nothing_is_lost_or_handed_out_twice(data: st.DataObject) -> None:
     queue = FairQueue[int]()
     waiting: dict[int, Place] = {}
     for number in range(data.draw(st.integers(1, 60))):
-        action = data.draw(st.sampled_from(["add", "add", "add", "pop", "remove"]))
+        action = data.draw(st.sampled_from(["add", "add", "add", "take", "remove"]))
         if action == "add":
             tenant = data.draw(st.sampled_from(["a/1", "a/2", "b/1"]))
             where = place(tenant, data.draw(st.sampled_from("xy")), data.draw(st.integers(-1, 1)))
             queue.add(where, [number])
             waiting[number] = where
-        elif action == "pop" and waiting:
-            head = queue.head()
-            assert queue.pop(data.draw(COSTS)) == head
-            assert head == min(n for n, at in waiting.items() if at == waiting[head])
-            del waiting[head]
+        elif action == "take" and waiting:
+            costs = data.draw(st.lists(COSTS, max_size=5))
+            for entry in queue.take(_in_turn(costs)):
+                assert entry == min(n for n, at in waiting.items() if at == waiting[entry])
+                del waiting[entry]
         elif waiting:
             where = data.draw(st.sampled_from(list(waiting.values())))
             removed = queue.remove(where)
             assert removed == [n for n, at in waiting.items() if at == where]
             waiting = {n: at for n, at in waiting.items() if at != where}
         assert bool(queue) == bool(waiting)
-    while queue:
-        del waiting[queue.pop(1.0)]
-    assert not waiting
+    assert sorted(queue.take(lambda entry: 1.0)) == sorted(waiting)
+
+
+def _in_turn(costs: list[float]) -> Callable[[int], float | None]:
+    """As many entries as there are costs."""
+    left = iter(costs)
+    return lambda _: next(left, None)
+
+
+#: Sums of these are exact, in whatever order.
+EXACT = st.sampled_from([2.0**-n for n in range(8)] + [3.0, 5.0])
+
+
+@given(st.data())
+@settings(max_examples=300, deadline=None)
+def test_many_taken_at_once_are_those_taken_one_by_one(data: st.DataObject) -> None:
+    """Levels are charged once for what they have in a row; nothing may come of that."""
+    at_once, one_by_one = FairQueue[Entry](), FairQueue[Entry]()
+    places = st.builds(
+        place,
+        st.sampled_from(["a/1", "a/2", "b/1", "c/1"]),
+        st.sampled_from("xyz"),
+        st.sampled_from(data.draw(st.sampled_from([[0], [0, 1], [-1, 0, 1]]))),
+        st.sampled_from([0.0, 1.0]),
+    )
+    for number in range(data.draw(st.integers(1, 30))):
+        action = data.draw(st.sampled_from(["add", "add", "take", "take", "remove"]))
+        where, costs = data.draw(places), data.draw(st.lists(EXACT, min_size=1, max_size=12))
+        if action == "add":
+            for queue in (at_once, one_by_one):
+                queue.add(where, [(f"{number}.{n}", cost_s) for n, cost_s in enumerate(costs)])
+        elif action == "take":
+            taken = take(at_once, len(costs))
+            assert taken == [entry for _ in costs for entry in take(one_by_one, 1)]
+        else:
+            assert at_once.remove(where) == one_by_one.remove(where)
+    rest = take(at_once)
+    assert rest == [entry for _ in rest for entry in take(one_by_one, 1)]
+    assert not one_by_one
 
 
 @given(st.lists(st.lists(st.floats(0.01, 1.0), min_size=60, max_size=60), min_size=2, max_size=4))
@@ -234,11 +271,9 @@ def test_what_sharers_had_differs_by_one_entry_at_most(costs: list[list[float]])
     had: Counter[str] = Counter({f"{sharer}": 0 for sharer in range(len(costs))})
     left = Counter({f"{sharer}": len(own) for sharer, own in enumerate(costs)})
     while all(left.values()):
-        head = queue.head()
-        assert head is not None
-        pop(queue)
-        had[of_tenant(head[0])] += head[1]  # type: ignore[assignment]
-        left[of_tenant(head[0])] -= 1
+        ((name, cost_s),) = take(queue, 1)
+        had[of_tenant(name)] += cost_s  # type: ignore[assignment]
+        left[of_tenant(name)] -= 1
         assert max(had.values()) - min(had.values()) <= 1.0 + 1e-9
 
 
@@ -260,8 +295,8 @@ def test_who_comes_in_waits_for_the_largest_entry_and_one_more_of_each_sharer(
     drain(queue, before)
     queue.add(place("light/u"), [("light/", 0.5)])
     ahead_s: Counter[str] = Counter()
-    while (head := queue.head()) is not None and pop(queue) != "light/":
-        ahead_s[of_tenant(head[0])] += head[1]  # type: ignore[assignment]
+    for name, cost_s in itertools.takewhile(lambda entry: entry[0] != "light/", take(queue)):
+        ahead_s[of_tenant(name)] += cost_s  # type: ignore[assignment]
     largest_s = max(*flood, other_s if others else 0.0)
     assert ahead_s["flood"] <= largest_s + max(flood) + 1e-9
     assert all(ahead_s[f"other{n}"] <= largest_s + other_s + 1e-9 for n in range(others))

@@ -113,17 +113,17 @@ class Backlog:
         if not self._line:
             return []
         room_s = self._room_s(others)
-        released = []
-        while (head := self._line.head()) is not None:
-            request, unit = head
+
+        def goes(entry: tuple[Held, str]) -> float | None:
+            request, unit = entry
             seconds = request.seconds[unit]
             if not self._has_room(seconds, room_s, others):
-                break
-            self._line.pop(seconds)
+                return None
             self.waiting.remove(request.tenant, seconds)
             self._enqueue(request, unit)
-            released.append(unit)
-        return released
+            return seconds
+
+        return [unit for _, unit in self._line.take(goes)]
 
     def answered(self, request: Held, unit: str) -> None:
         """A unit on the queue needs nothing more."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import deque
+from collections import Counter, deque
 
 import msgspec
 
@@ -149,27 +149,24 @@ class Shelf:
         if self._retries:
             batch = self._retries.popleft()
         else:
-            batch = []
             left = _Left(budget, cost, pads=self._pads)
-            if self._fill(self._queues["work"], batch, left):
+            batch = self._fill(self._queues["work"], left)
+            if not self._queues["work"]:
                 left.seconds -= budget.seconds * (1.0 - BULK_SHARE)
-                self._fill(self._queues["bulk"], batch, left)
+                batch += self._fill(self._queues["bulk"], left)
+            self._took(batch)
         self._count -= len(batch)
         return batch
 
-    def _fill(self, queues: dict[int, FairQueue[Item]], batch: list[Item], left: _Left) -> bool:
-        """Take whose turn it is until the batch is full (False) or nothing waits."""
+    def _fill(self, queues: dict[int, FairQueue[Item]], left: _Left) -> list[Item]:
+        """Take whose turn it is until the batch is full or nothing waits."""
+        batch: list[Item] = []
         for length in self._lengths(queues):
-            queue = queues[length]
-            while (item := queue.head()) is not None:
-                seconds = left.cost.item_s(item.tokens)
-                if batch and not left.fits(item, seconds):
-                    return False
-                batch.append(queue.pop(seconds))
-                left.take(item, seconds)
-                self._took(item.unit)
+            batch += queues[length].take(left.put)
+            if queues[length]:
+                break
             del queues[length]
-        return True
+        return batch
 
     def _lengths(self, queues: dict[int, FairQueue[Item]]) -> list[int]:
         """The length that waited longest for being first, then those that are most like it."""
@@ -179,24 +176,20 @@ class Shelf:
         queues[first] = queues.pop(first)  # and now it is last
         return sorted(queues, key=lambda length: abs(length - first))
 
-    def _took(self, unit: str) -> None:
-        waiting = self._units[unit]
-        waiting.items -= 1
-        if not waiting.items:
-            del self._units[unit]
+    def _took(self, batch: list[Item]) -> None:
+        for unit, items in Counter(item.unit for item in batch).items():
+            waiting = self._units[unit]
+            waiting.items -= items
+            if not waiting.items:
+                del self._units[unit]
 
     def take_suspect(self, budget: Budget, cost: CostModel) -> list[Item]:
         """The next suspect unit, or as much of it as the budget allows."""
         unit, suspect = next(iter(self._suspects.items()))
         items = suspect.items
-        batch = [items.popleft()]
         left = _Left(budget, cost, pads=self._pads)
-        left.take(batch[0], cost.item_s(batch[0].tokens))
-        while items and not suspect.one_by_one:
-            seconds = cost.item_s(items[0].tokens)
-            if not left.fits(items[0], seconds):
-                break
-            left.take(items[0], seconds)
+        batch: list[Item] = []
+        while items and not (batch and suspect.one_by_one) and left.put(items[0]) is not None:
             batch.append(items.popleft())
         if not items:
             del self._suspects[unit]
@@ -205,32 +198,31 @@ class Shelf:
 
 
 class _Left:
-    """What of a batch's budget is still free."""
+    """What of a batch's budget is still free. `seconds`: of what it may take longer."""
 
-    __slots__ = ("_longest", "_pads", "_taken", "cost", "items", "seconds", "tokens")
+    __slots__ = ("_budget", "_item_s", "_items", "_longest", "_pads", "_tokens", "seconds")
 
     def __init__(self, budget: Budget, cost: CostModel, *, pads: bool) -> None:
-        self.cost = cost
         self.seconds = budget.seconds - cost.base_s
-        self.tokens = budget.tokens
-        self.items = budget.items
+        self._budget = budget
+        self._item_s = cost.item_s
         self._pads = pads
+        self._items = 0
+        self._tokens = 0
         self._longest = 0
-        self._taken = 0
 
-    def fits(self, item: Item, seconds: float) -> bool:
-        if seconds > self.seconds or self.items <= 0:
-            return False
-        if self._pads:
-            longest = max(self._longest, item.tokens)
-            return longest * (self._taken + 1) <= self.tokens
-        return item.tokens <= self.tokens
-
-    def take(self, item: Item, seconds: float) -> None:
+    def put(self, item: Item) -> float | None:
+        """Put an item into the batch, the first one in any case; its seconds, or None if it is full."""
+        seconds = self._item_s(item.tokens)
+        longest = max(self._longest, item.tokens)
+        tokens = longest * (self._items + 1) if self._pads else self._tokens + item.tokens
+        if self._items and not self._fits(seconds, tokens):
+            return None
         self.seconds -= seconds
-        self.items -= 1
-        if self._pads:
-            self._longest = max(self._longest, item.tokens)
-            self._taken += 1
-        else:
-            self.tokens -= item.tokens
+        self._items += 1
+        self._tokens, self._longest = tokens, longest
+        return seconds
+
+    def _fits(self, seconds: float, tokens: int) -> bool:
+        budget = self._budget
+        return seconds <= self.seconds and tokens <= budget.tokens and self._items < budget.items

@@ -32,22 +32,22 @@ How to use it::
 
     queue = FairQueue[str]()
     queue.add(Place(sharers("acme/3f"), rank=0, request="r1"), ["part 1", "part 2"])
-    while (part := queue.head()) is not None and fits(part):
-        queue.pop(cost_s(part))                     # charged to all who share it
-    queue.remove(place)                             # its caller is gone
+    queue.take(lambda part: cost_s(part) if fits(part) else None)  # in turn, charged to their sharers
+    queue.remove(place)  # its caller is gone
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 from collections import deque
-from collections.abc import Callable, Iterable, Sized
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 T = TypeVar("T")
-N = TypeVar("N", bound=Sized)
+N = TypeVar("N", bound="_Node")
 
 #: Nothing is free: an entry that was predicted to cost nothing must not go before all others.
 LEAST_COST_S = 1e-6
@@ -80,54 +80,35 @@ class Place(msgspec.Struct, frozen=True):
 class FairQueue(Generic[T]):
     """Entries in the order in which their owners share."""
 
-    __slots__ = ("_levels", "_root")
+    __slots__ = ("_root",)
 
     def __init__(self) -> None:
         self._root: _Turns[_Turns[_Ranks[T]]] = _Turns()
-        self._levels: _Levels[T] | None = None  # to the head, while it stays the head
 
     def __bool__(self) -> bool:
         return bool(self._root)
 
     def add(self, place: Place, entries: Iterable[T]) -> None:
         """Put `entries`, at least one, behind those of the same request."""
-        self._levels = None
         key, user = place.sharers
         users = self._root.get(key) or self._root.join(key, _Turns())
         ranks = users.get(user) or users.join(user, _Ranks())
         requests = ranks.get(place.rank) or ranks.join(place.rank)
-        line = requests.get(place.request) or requests.join(place.request, deque(), place.due)
+        line = requests.get(place.request) or requests.join(place.request, _Line(), place.due)
         line.extend(entries)
 
-    def head(self) -> T | None:
-        """The entry whose turn it is; None if there is none."""
-        if self._levels is None:
-            if not self._root:
-                return None
-            self._levels = self._next()
-        return self._levels[0].first()[0]
+    def take(self, cost_of: Callable[[T], float | None]) -> list[T]:
+        """Take the entries whose turn it is, one after the other, until one is not to be taken.
 
-    def pop(self, cost_s: float) -> T:
-        """Take the entry whose turn it is. Raises `IndexError` if there is none."""
-        requests, ranks, users = levels = self._levels or self._next()
-        line = requests.first()
-        entry = line.popleft()
-        cost_s = max(cost_s, LEAST_COST_S)
-        left = requests.charge(cost_s, bool(line)) or bool(requests)
-        stay = ranks.charge(cost_s, left)
-        stay = users.charge(cost_s, stay or bool(ranks)) and stay
-        stay = self._root.charge(cost_s, stay or bool(users)) and stay
-        self._levels = levels if stay else None
-        return entry
-
-    def _next(self) -> _Levels[T]:
-        users = self._root.first()
-        ranks = users.first()
-        return ranks.first(), ranks, users
+        `cost_of` is asked of each when its turn comes: predicted seconds, or None to end there. It
+        must not change the queue.
+        """
+        taking = _Taking(cost_of)
+        self._root.take(taking, math.inf)
+        return taking.taken
 
     def remove(self, place: Place, unwanted: Callable[[T], bool] = lambda entry: True) -> list[T]:
         """Take out the entries of this request, or those of them that are `unwanted`."""
-        self._levels = None
         key, user = place.sharers
         users = self._root.get(key)
         ranks = users and users.get(user)
@@ -148,6 +129,45 @@ class FairQueue(Generic[T]):
         if not users:
             self._root.drop(key)
         return removed
+
+
+class _Taking(Generic[T]):
+    """One `take` under way. `ended`: the next entry is not to be taken."""
+
+    __slots__ = ("cost_of", "ended", "taken")
+
+    def __init__(self, cost_of: Callable[[T], float | None]) -> None:
+        self.cost_of = cost_of
+        self.taken: list[T] = []
+        self.ended = False
+
+
+class _Node(Protocol):
+    """What waits of one sharer."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, taking: _Taking[Any], limit_s: float) -> float:
+        """Take entries until they cost `limit_s`, one in any case; returns what they cost."""
+
+
+class _Line(deque[T]):
+    """The entries of one request."""
+
+    __slots__ = ()
+
+    def take(self, taking: _Taking[T], limit_s: float) -> float:
+        spent_s = 0.0
+        while self:
+            cost_s = taking.cost_of(self[0])
+            if cost_s is None:
+                taking.ended = True
+                break
+            taking.taken.append(self.popleft())
+            spent_s += max(cost_s, LEAST_COST_S)
+            if spent_s >= limit_s:
+                break
+        return spent_s
 
 
 class _Turns(Generic[N]):
@@ -183,28 +203,44 @@ class _Turns(Generic[N]):
             self._heap = [place for place in self._heap if self._nodes.get(place[3]) is place[4]]
             heapq.heapify(self._heap)
 
-    def first(self) -> N:
-        """What waits of the sharer that is next. Raises `IndexError` if there is none."""
+    def take(self, taking: _Taking[Any], limit_s: float) -> float:
+        spent_s = 0.0
+        while self._nodes:
+            first = self._first()
+            cost_s = first.take(taking, min(limit_s - spent_s, self._lead_s()))
+            if cost_s:
+                self._charge(cost_s, bool(first))
+                spent_s += cost_s
+            if taking.ended or spent_s >= limit_s:
+                break
+        return spent_s
+
+    def _first(self) -> N:
+        """What waits of the sharer that is next."""
         heap = self._heap
         while self._nodes.get(heap[0][3]) is not heap[0][4]:
             heapq.heappop(heap)
         return heap[0][4]
 
-    def charge(self, cost_s: float, left: bool) -> bool:
-        """An entry of the first was taken, and something of it is `left`; whether it is first again."""
+    def _lead_s(self) -> float:
+        """How much less the first had than the next: for so long it stays the first."""
+        seconds = [place[0] for place in self._heap[:3]]
+        return min(seconds[1:], default=math.inf) - seconds[0]
+
+    def _charge(self, cost_s: float, left: bool) -> None:
+        """The first had entries of this cost; whether something of it is `left`."""
         had_s, due, _, key, node = self._heap[0]
         if left and had_s == self.most_s and len(self._heap) == 1:
-            return True  # alone: who comes in counts as having had as much, whatever that is
+            return  # alone: who comes in counts as having had as much, whatever that is
         had_s += cost_s
         if had_s > self.most_s:
             self.most_s = had_s
-        if not left:
+        if left:
+            self._turn += 1
+            heapq.heapreplace(self._heap, (had_s, due, self._turn, key, node))
+        else:
             heapq.heappop(self._heap)
             del self._nodes[key]
-            return False
-        self._turn += 1
-        heapq.heapreplace(self._heap, (had_s, due, self._turn, key, node))
-        return self._heap[0][4] is node
 
 
 class _Ranks(Generic[T]):
@@ -216,7 +252,7 @@ class _Ranks(Generic[T]):
     __slots__ = ("_after", "_had_s", "_requests", "_turn")
 
     def __init__(self) -> None:
-        self._requests: dict[int, _Turns[deque[T]]] = {}
+        self._requests: dict[int, _Turns[_Line[T]]] = {}
         self._after: dict[int, tuple[int, float]] = {}
         self._turn = 0
         self._had_s = 0.0
@@ -224,10 +260,10 @@ class _Ranks(Generic[T]):
     def __len__(self) -> int:
         return len(self._requests)
 
-    def get(self, rank: int) -> _Turns[deque[T]] | None:
+    def get(self, rank: int) -> _Turns[_Line[T]] | None:
         return self._requests.get(rank)
 
-    def join(self, rank: int) -> _Turns[deque[T]]:
+    def join(self, rank: int) -> _Turns[_Line[T]]:
         self._after[rank] = (self._turn + MAX_PASSED, 0.0)
         requests = self._requests[rank] = _Turns()
         return requests
@@ -235,20 +271,28 @@ class _Ranks(Generic[T]):
     def drop(self, rank: int) -> None:
         del self._requests[rank], self._after[rank]
 
-    def first(self) -> _Turns[deque[T]]:
-        return self._requests[self._next()]
+    def take(self, taking: _Taking[Any], limit_s: float) -> float:
+        spent_s = 0.0
+        while self._requests:
+            rank = self._next()
+            requests = self._requests[rank]
+            alone = len(self._requests) == 1
+            cost_s = requests.take(taking, limit_s - spent_s if alone else 0.0)
+            spent_s += cost_s
+            if not requests:
+                self.drop(rank)
+            elif cost_s and not alone:
+                self._charge(rank, cost_s)
+            if taking.ended or spent_s >= limit_s:
+                break
+        return spent_s
 
-    def charge(self, cost_s: float, left: bool) -> bool:
-        """As that of `_Turns`; whether it is sure to be the next again."""
-        rank = self._next()
+    def _charge(self, rank: int, cost_s: float) -> None:
+        """An entry of this rank went before the others."""
         self._turn += 1
         self._had_s += cost_s
         del self._after[rank]  # to be the last in order
-        if not left:
-            del self._requests[rank]
-            return False
         self._after[rank] = (self._turn + MAX_PASSED, self._had_s + MAX_PASSED * cost_s)
-        return len(self._requests) == 1
 
     def _next(self) -> int:
         if len(self._requests) > 1:
@@ -256,6 +300,3 @@ class _Ranks(Generic[T]):
                 if turn <= self._turn and had_s <= self._had_s:
                     return rank
         return max(self._requests)
-
-
-_Levels = tuple[_Turns[deque[T]], _Ranks[T], _Turns[_Ranks[T]]]
