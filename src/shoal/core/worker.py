@@ -93,10 +93,9 @@ class WorkerCore:
         limits = Limits(config.eviction, config.on_demand, config.settle_s, config.rss_ceiling)
         self._packing = Packing(self.lanes, self.models, self.pinned, self._residency, limits)
         self._dispatch = Dispatch(self.lanes, self.models, self.units, config.margin_s)
-        margin_s = config.pull_margin_s
-        parts = (self.lanes, self.models, self.units, self._packing.elsewhere, margin_s)
+        parts = (self.lanes, self.models, self.units, self._packing.elsewhere)
         audience = Audience(config.worker, len(self.lanes), self._packing.pool)
-        self._pulls = Pulls(*parts, audience)
+        self._pulls = Pulls(*parts, config.pull_margin_s, audience)
         self._returning = Returning(*parts)
 
     def handle(self, event: ev.Event, now: float) -> list[Instruction]:
