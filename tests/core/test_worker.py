@@ -440,7 +440,7 @@ def test_a_unit_that_comes_unasked_stays_where_a_lane_is_free_soon_or_nobody_els
     core = with_two_models()
     peer(core, "n")
     running(core, "u", [50])
-    out = core.handle(ev.Arrived(head("x", model="n"), 2, 0), 1.048)
+    out = core.handle(ev.Arrived(head("x", model="n"), 2, 0), 1.0485)
     assert out[0] == ev.Prepare("x")
 
 
