@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import Counter, deque
+from collections import deque
 
 import msgspec
 
@@ -177,11 +177,12 @@ class Shelf:
         return sorted(queues, key=lambda length: abs(length - first))
 
     def _took(self, batch: list[Item]) -> None:
-        for unit, items in Counter(item.unit for item in batch).items():
-            waiting = self._units[unit]
-            waiting.items -= items
+        units = self._units
+        for item in batch:
+            waiting = units[item.unit]
+            waiting.items -= 1
             if not waiting.items:
-                del self._units[unit]
+                del units[item.unit]
 
     def take_suspect(self, budget: Budget, cost: CostModel) -> list[Item]:
         """The next suspect unit, or as much of it as the budget allows."""
@@ -213,16 +214,15 @@ class _Left:
 
     def put(self, item: Item) -> float | None:
         """Put an item into the batch, the first one in any case; its seconds, or None if it is full."""
-        seconds = self._item_s(item.tokens)
-        longest = max(self._longest, item.tokens)
-        tokens = longest * (self._items + 1) if self._pads else self._tokens + item.tokens
-        if self._items and not self._fits(seconds, tokens):
+        seconds, tokens, items = self._item_s(item.tokens), item.tokens, self._items + 1
+        if self._pads:
+            self._longest = max(self._longest, tokens)
+            tokens = self._longest * items
+        else:
+            tokens += self._tokens
+        most = self._budget
+        if items > 1 and (seconds > self.seconds or tokens > most.tokens or items > most.items):
             return None
         self.seconds -= seconds
-        self._items += 1
-        self._tokens, self._longest = tokens, longest
+        self._items, self._tokens = items, tokens
         return seconds
-
-    def _fits(self, seconds: float, tokens: int) -> bool:
-        budget = self._budget
-        return seconds <= self.seconds and tokens <= budget.tokens and self._items < budget.items

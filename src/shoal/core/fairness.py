@@ -204,43 +204,29 @@ class _Turns(Generic[N]):
             heapq.heapify(self._heap)
 
     def take(self, taking: _Taking[Any], limit_s: float) -> float:
-        spent_s = 0.0
-        while self._nodes:
-            first = self._first()
-            cost_s = first.take(taking, min(limit_s - spent_s, self._lead_s()))
-            if cost_s:
-                self._charge(cost_s, bool(first))
-                spent_s += cost_s
-            if taking.ended or spent_s >= limit_s:
+        heap, spent_s = self._heap, 0.0
+        while heap and not taking.ended:
+            had_s, due, turn, key, node = heapq.heappop(heap)
+            if self._nodes.get(key) is not node:
+                continue  # dropped
+            lead_s = heap[0][0] - had_s if heap else math.inf  # so long it stays the first
+            left_s = limit_s - spent_s
+            cost_s = node.take(taking, lead_s if lead_s < left_s else left_s)
+            spent_s += cost_s
+            if not node:
+                del self._nodes[key]
+                self.most_s = max(self.most_s, had_s + cost_s)
+            else:
+                # Alone it is charged nothing: who comes in counts as having had as much anyway.
+                if cost_s and (heap or had_s < self.most_s):
+                    had_s += cost_s
+                    turn = self._turn = self._turn + 1
+                    if had_s > self.most_s:
+                        self.most_s = had_s
+                heapq.heappush(heap, (had_s, due, turn, key, node))
+            if spent_s >= limit_s:
                 break
         return spent_s
-
-    def _first(self) -> N:
-        """What waits of the sharer that is next."""
-        heap = self._heap
-        while self._nodes.get(heap[0][3]) is not heap[0][4]:
-            heapq.heappop(heap)
-        return heap[0][4]
-
-    def _lead_s(self) -> float:
-        """How much less the first had than the next: for so long it stays the first."""
-        seconds = [place[0] for place in self._heap[:3]]
-        return min(seconds[1:], default=math.inf) - seconds[0]
-
-    def _charge(self, cost_s: float, left: bool) -> None:
-        """The first had entries of this cost; whether something of it is `left`."""
-        had_s, due, _, key, node = self._heap[0]
-        if left and had_s == self.most_s and len(self._heap) == 1:
-            return  # alone: who comes in counts as having had as much, whatever that is
-        had_s += cost_s
-        if had_s > self.most_s:
-            self.most_s = had_s
-        if left:
-            self._turn += 1
-            heapq.heapreplace(self._heap, (had_s, due, self._turn, key, node))
-        else:
-            heapq.heappop(self._heap)
-            del self._nodes[key]
 
 
 class _Ranks(Generic[T]):
