@@ -1,6 +1,7 @@
-"""How long the worker's core takes: mean microseconds of `handle` a unit, by number of models.
+"""How long the worker's core takes: mean microseconds a unit, by number of models.
 
-One worker whose units and batches are all imaginary: only the decisions are timed.
+One worker whose units and batches are all imaginary: only the decisions are timed. As the worker's
+loop does, the core reacts to each event and decides once for those that come at one time.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from shoal.core import events as ev
 from shoal.core.batcher import Budget
 from shoal.core.models import ModelSpec
 from shoal.core.worker import WorkerConfig, WorkerCore
-from shoal.values import Features
+from shoal.values import features_of
 
 #: A batch of a device that takes 3 ms and 2 µs a token: what GPUs do with small encoders.
 COST = (3e-3, 2e-6, 0.0, 1e-6)
@@ -27,6 +28,7 @@ BUDGET = Budget(seconds=0.02, tokens=16_384, items=128)
 ROUND_TRIP_S = 5e-4
 PREPARE_S = 1e-3
 TOKENS = 60
+SEED = 1
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -35,6 +37,7 @@ class Plan(msgspec.Struct, frozen=True):
     lanes: Annotated[tuple[int, ...], option("Devices of the worker")] = (1, 8)
     per_s: Annotated[tuple[float, ...], option("Units a second for each lane")] = (100.0, 1500.0)
     models: Annotated[tuple[int, ...], option("Models")] = (1, 20, 200)
+    items: Annotated[int, option("Items of a unit")] = 1
     units: Annotated[int, option("Units of each row")] = 4000
 
 
@@ -51,6 +54,10 @@ class Row(msgspec.Struct, frozen=True):
     items_a_batch: float
 
 
+#: What comes in one turn of the worker's loop, and when.
+Turn = tuple[list[ev.Event], float]
+
+
 def core_of(names: list[str], lanes: int) -> WorkerCore:
     """A worker to which these models are pinned."""
     specs = [ModelSpec(name, "fake", 512, BUDGET, COST) for name in names]
@@ -60,8 +67,9 @@ def core_of(names: list[str], lanes: int) -> WorkerCore:
 class World:
     """A broker and devices that do nothing but take their time."""
 
-    def __init__(self, models: int, lanes: int, seed: int, *, peers: bool) -> None:
-        self._rng = random.Random(seed)
+    def __init__(self, models: int, lanes: int, items: int) -> None:
+        self._rng = random.Random(SEED)
+        self._lengths = [TOKENS] * items
         names = [f"m{number}" for number in range(models)]
         self._weights = [1.0 / (rank + 1) for rank in range(models)]
         self.names = names
@@ -72,15 +80,12 @@ class World:
         self._timeline: list[tuple[float, int, ev.Event]] = []
         self._count = 0
         self.now = 0.0
-        self.history: list[tuple[ev.Event, float]] = []
+        self.history: list[Turn] = []
         self.instructions = 0
         self.batches, self.items, self.settled = 0, 0, 0
-        self.feed(ev.Ticked())
+        self.feed([ev.Ticked()])
         while self._timeline and self._timeline[0][0] <= 0.0:
             self.step()
-        if peers:
-            models_there = {name: ev.PeerModel("resident", 1) for name in names}
-            self.feed(ev.PeerSeen("peer", models_there))
 
     def later(self, delay_s: float, event: ev.Event) -> None:
         self._count += 1
@@ -90,7 +95,7 @@ class World:
         """A unit of a model, the popular ones more often."""
         (name,) = self._rng.choices(self.names, self._weights)
         unit = f"u{number}"
-        features = Features(TOKENS, 1, TOKENS * TOKENS)
+        features = features_of(self._lengths)
         self._heads[unit] = ev.UnitHead(
             unit, f"r{number}", name, features, self.now + 60.0, published=self.now
         )
@@ -107,26 +112,28 @@ class World:
         return len(units)
 
     def step(self) -> None:
-        """The next event, or the core's own wish to be woken."""
-        at, _, event = heapq.heappop(self._timeline)
+        """The next events, or the core's own wish to be woken."""
+        at = self._timeline[0][0]
         wake = self.core.next_wake(self.now)
         if wake is not None and wake < at:
-            self._count += 1
-            heapq.heappush(self._timeline, (at, self._count, event))
             self.now = max(self.now, wake)
-            self.feed(ev.Ticked())
+            self.feed([ev.Ticked()])
             return
         self.now = max(self.now, at)
-        self.feed(event)
+        events = []
+        while self._timeline and self._timeline[0][0] == at:
+            events.append(heapq.heappop(self._timeline)[2])
+        self.feed(events)
 
     def run_until(self, at: float) -> None:
         while self._timeline and self._timeline[0][0] <= at:
             self.step()
         self.now = max(self.now, at)
 
-    def feed(self, event: ev.Event) -> None:
-        self.history.append((event, self.now))
-        out = self.core.handle(event, self.now)
+    def feed(self, events: list[ev.Event]) -> None:
+        self.history.append((events, self.now))
+        out = [i for event in events for i in self.core.react(event, self.now)]
+        out += self.core.decide(self.now)
         self.instructions += len(out)
         for instruction in out:
             self._perform(instruction)
@@ -145,7 +152,7 @@ class World:
                         waiting.remove(pull)
                 self.later(ROUND_TRIP_S, ev.PullEnded(pull))
             case ev.Prepare(unit):
-                self.later(PREPARE_S, ev.Prepared([(unit, [TOKENS])]))
+                self.later(PREPARE_S, ev.Prepared([(unit, self._lengths)]))
             case ev.Run(lane, batch):
                 self.batches += 1
                 self.items += len(do.items)
@@ -160,46 +167,49 @@ class World:
                 self.later(0.0, ev.Loaded(lane, model, 1, 0.01))
 
 
-def row(
-    models: int, lanes: int, per_s: float, units: int, *, seed: int = 1, peers: bool = False
-) -> Row:
-    """Let `units` units come at random, `per_s` a second on average."""
-    world = World(models, lanes, seed, peers=peers)
+def row(models: int, lanes: int, per_s: float, plan: Plan) -> Row:
+    """Let the plan's units come at random, `per_s` a second on average."""
+    world = World(models, lanes, plan.items)
     began = len(world.history)
     world.instructions = 0
-    rng = random.Random(seed)
+    rng = random.Random(SEED)
     at = world.now
-    for number in range(units):
+    for number in range(plan.units):
         at += rng.expovariate(per_s)
         world.run_until(at)
         world.publish(number)
     world.run_until(at + 1.0)
-    events = len(world.history) - began
+    events = sum(len(events) for events, _ in world.history[began:])
     spent_s = replay_s(core_of(world.names, lanes), world.history, began)
     return Row(
         models,
         lanes,
         per_s,
-        events / units,
-        world.instructions / units,
+        events / plan.units,
+        world.instructions / plan.units,
         spent_s / events * 1e6,
-        spent_s / units * 1e6,
+        spent_s / plan.units * 1e6,
         world.items / max(1, world.batches),
     )
 
 
-def replay_s(core: WorkerCore, history: list[tuple[ev.Event, float]], began: int) -> float:
+def replay_s(core: WorkerCore, history: list[Turn], began: int) -> float:
     """CPU seconds of a core for what happened from `began` on, as the shell would call it.
 
     The core is told again what happened, so that the clock is read twice and not for every event.
     """
-    for event, now in history[:began]:
-        core.handle(event, now)
+    _play(core, history[:began])
     since = time.process_time()
-    for event, now in history[began:]:
-        core.handle(event, now)
-        core.next_wake(now)
+    _play(core, history[began:])
     return time.process_time() - since
+
+
+def _play(core: WorkerCore, history: list[Turn]) -> None:
+    for events, now in history:
+        for event in events:
+            core.react(event, now)
+        core.decide(now)
+        core.next_wake(now)
 
 
 class Result(report.Result, frozen=True):
@@ -212,7 +222,7 @@ def measure(plan: Plan, tell: Tell) -> Result:
     rows: list[Row] = []
     for lanes, per_s, models in itertools.product(plan.lanes, plan.per_s, plan.models):
         tell(f"{models} models, {lanes} lanes, {per_s * lanes:g} units a second")
-        rows.append(row(models, lanes, per_s * lanes, plan.units))
+        rows.append(row(models, lanes, per_s * lanes, plan))
     return Result(report.this_machine([]), plan, rows)
 
 
