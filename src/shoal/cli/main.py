@@ -6,8 +6,12 @@ is away, 130 interrupted.
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import os
 import sys
-from typing import Annotated
+import threading
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -70,9 +74,26 @@ def run() -> None:
         app()
     except ShoalError as error:
         print(f"error: {error.message}", file=sys.stderr)
-        sys.exit(_exit_code(error))
+        _end(_exit_code(error))
     except KeyboardInterrupt:
-        sys.exit(130)
+        _end(130)
+    except SystemExit as end:
+        _end(end.code)
+
+
+def _end(code: str | int | None) -> NoReturn:
+    """End now. Python would first wait for all threads, such as one that fetches a model's files."""
+    if isinstance(code, int) and any(not thread.daemon for thread in _others()):
+        logging.shutdown()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError):  # nobody reads it any more
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+def _others() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
 
 
 def _exit_code(error: ShoalError) -> int:

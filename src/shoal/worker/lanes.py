@@ -105,6 +105,7 @@ class Lanes:
         self._kinds: dict[tuple[str, str], str] = {}  # (lane, model) -> kind it is loaded in
         self._tasks: set[asyncio.Task[None]] = set()
         self._fetchers = ThreadPoolExecutor(FETCHES, "fetch")  # started when there is work
+        self._fetch_turn = asyncio.Semaphore(FETCHES)
 
     def start_runtime(self, lane: str, kind: str) -> None:
         """Start a runtime process; `RuntimeStarted` or `RuntimeDied` follows."""
@@ -122,13 +123,11 @@ class Lanes:
         self._spawn(self._fetch(model, limit_s))
 
     async def _fetch(self, model: str, limit_s: float) -> None:
-        loop = asyncio.get_running_loop()
-        files = loop.run_in_executor(
-            self._fetchers, files_of, self._catalog.card(model), self._settings
-        )
+        loop, card = asyncio.get_running_loop(), self._catalog.card(model)
         try:
-            async with asyncio.timeout(limit_s):
-                await files
+            # Waiting for its turn is no part of the time.
+            async with self._fetch_turn, asyncio.timeout(limit_s):
+                await loop.run_in_executor(self._fetchers, files_of, card, self._settings)
         except TimeoutError:
             reason = (
                 f"its files did not come within {limit_s:.0f} s; fetch them ahead with "
