@@ -15,6 +15,7 @@ import pytest
 from shoal.broker.connection import Connection
 from shoal.broker.server import BrokerServer
 from shoal.broker.streams import ensure_streams
+from shoal.core import events as ev
 from shoal.errors import ConfigError, Unavailable
 from shoal.runtimes.fake import hashing
 from shoal.settings import WorkerSettings
@@ -272,9 +273,53 @@ async def test_a_worker_that_loses_its_broker_while_it_starts_ends_in_good_order
     await worker.close()
 
 
-async def process_of(broker_url: str, *flags: str) -> Process:
+async def test_a_core_that_failed_is_asked_no_more_and_the_worker_still_ends(
+    start_worker: StartWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = await start_worker()
+    runtime = runtime_pid(worker)
+
+    def fails(event: ev.Event, now: float) -> list[ev.Instruction]:
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr(worker.core, "react", fails)
+    with pytest.raises(RuntimeError, match="a mistake"):
+        worker._loop.emit(ev.Ticked())
+    await worker.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(runtime, 0)
+
+
+async def test_who_leaves_says_so_even_if_it_has_nothing_to_give_back(
+    start_worker: StartWorker, gateway: ScriptedGateway
+) -> None:
+    worker = await start_worker()
+    await until(lambda: worker.id in gateway.pulses)
+    assert not gateway.pulses[worker.id].draining
+    await worker.close()
+    await until(lambda: gateway.pulses[worker.id].draining)
+
+
+async def process_of(broker_url: str, *flags: str, **variables: str) -> Process:
     command = (sys.executable, "-m", "shoal.cli", "worker", "--broker-url", broker_url, *flags)
-    return await asyncio.create_subprocess_exec(*command)
+    return await asyncio.create_subprocess_exec(*command, env=os.environ | variables)
+
+
+async def test_a_download_that_does_not_come_keeps_no_worker_from_ending(
+    broker: BrokerServer, tmp_path: Path
+) -> None:
+    card = tmp_path / "far.yaml"
+    card.write_text(CARD.format(name="far", options="{}", dim=8).replace("dir: .", "hub: an/other"))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.setblocking(False)
+        hub = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        flags = ("--catalog", str(card), "--models", "far", "--cache-dir", str(tmp_path))
+        worker = await process_of(broker.url, *flags, HF_ENDPOINT=hub, HF_HOME=str(tmp_path))
+        accept = asyncio.get_running_loop().sock_accept(silent)
+        connection, _ = await asyncio.wait_for(accept, 60)
+        with connection:
+            worker.terminate()
+            assert await asyncio.wait_for(worker.wait(), 20) == 0
 
 
 async def test_a_signal_ends_a_worker_that_waits_for_its_broker() -> None:

@@ -52,6 +52,7 @@ class Loop:
         self._events: deque[ev.Event] = deque()
         self._performing = False
         self._deciding = False
+        self._broken = False  # the core failed: what it knows may be wrong, so it is asked no more
         self._empty = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = float("inf")
@@ -84,29 +85,35 @@ class Loop:
 
     def emit(self, event: ev.Event) -> None:
         """Let the core react; it decides once all that comes in this turn of the loop was told."""
+        if self._broken:
+            return
         self._events.append(event)
         if not self._deciding:
             self._deciding = True
             asyncio.get_running_loop().call_soon(self._decide)
         if not self._performing:
-            self._perform_all([], time.monotonic())
+            self._perform_all(decide=False)
 
     def _decide(self) -> None:
         self._deciding = False
-        now = time.monotonic()
-        self._perform_all(self.core.decide(now), now)
-        self._set_timer()
+        if not self._broken:
+            self._perform_all(decide=True)
+            self._set_timer()
 
-    def _perform_all(self, instructions: list[ev.Instruction], now: float) -> None:
-        """Perform these; events that came up or come up meanwhile follow in order."""
+    def _perform_all(self, *, decide: bool) -> None:
+        """What the core decides, if it is to; events that came up or come up meanwhile follow in order."""
         self._performing = True
         try:
-            for instruction in instructions:
+            now = time.monotonic()
+            for instruction in self.core.decide(now) if decide else ():
                 self._perform(instruction, now)
             while self._events:
                 now = time.monotonic()
                 for instruction in self.core.react(self._events.popleft(), now):
                     self._perform(instruction, now)
+        except BaseException:
+            self._broken = True
+            raise
         finally:
             self._performing = False
 

@@ -152,6 +152,7 @@ class Worker:
         self._queue: WorkerQueue | None = None
         self._letters: Letters | None = None
         self._claims: Claims | None = None
+        self._report: Report | None = None
 
     async def _before_load(self, model: str) -> None:
         assert self._queue is not None
@@ -197,7 +198,7 @@ class Worker:
         identity = WorkerPulse(
             self.id, settings.pool, socket.gethostname(), list(self._lanes.specs), {}
         )
-        report = Report(self.core, self._lanes, self._watch, connection, identity)
+        report = self._report = Report(self.core, self._lanes, self._watch, connection, identity)
         self._health = HealthServer(settings, report, self.metrics)
         self._health.start()
         self._tasks = [background(report.pulse_forever()), background(report.probe_forever())]
@@ -251,6 +252,8 @@ class Worker:
         self._once_attached(ev.DrainBegan())
         for task in self._tasks:
             task.cancel()
+        if self._report is not None:
+            self._report.look()  # others hear that this one leaves, and need not wait to miss it
         if self._preparing is not None:
             await asyncio.to_thread(self._preparing.stop)
         await self._lanes.stop(grace_s)

@@ -92,7 +92,7 @@ class _Thread:
         while (work := self._work.get()) is not None and not self._stopped:
             unit, contents, preparer = work
             done.append((unit, prepare(unit, contents, preparer), time.monotonic()))
-            work, contents = None, ()  # lets go of the bytes, also while nothing else comes
+            del work, unit, contents  # lets go of the bytes, also while nothing else comes
             if self._work.empty() or len(done) >= self._report_units:
                 self._report(done)
                 done = []
