@@ -7,6 +7,7 @@ from shoal.core.batcher import BULK_SHARE, Budget
 from shoal.core.models import ModelSpec
 from shoal.core.plan import GROWTH
 from shoal.core.returning import MAX_DELIVERED, MOST_RETURNED
+from shoal.core.urgency import turn_of
 from shoal.core.worker import WorkerConfig, WorkerCore
 from shoal.values import Features, TrafficClass
 
@@ -102,8 +103,8 @@ def pulls(out: list[ev.Instruction]) -> list[tuple[str, int, bool, str]]:
 # --- which model next -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("older_s", "next_"), [(0.04, "b"), (0.2, "b"), (0.4, "c")])
-def test_the_oldest_is_pulled_next_but_a_full_batch_counts_as_three_batches_older(
+@pytest.mark.parametrize(("older_s", "next_"), [(0.03, "b"), (0.045, "c"), (0.5, "c")])
+def test_the_oldest_is_pulled_next_but_a_full_batch_counts_as_somewhat_older(
     older_s: float, next_: str
 ) -> None:
     desk = Desk(peers=True)
@@ -112,6 +113,14 @@ def test_the_oldest_is_pulled_next_but_a_full_batch_counts_as_three_batches_olde
     desk.arrive("c1", "c", pending=1, published=-0.1 - older_s)  # both go back: the lane is busy
     desk.arrive("b1", "b", pending=400, published=-0.1)
     assert [pull[0] for pull in pulls(desk.at(0.047))] == [next_]
+
+
+def test_a_full_batch_counts_as_an_eighth_of_it_older_for_each_model_in_use_and_three_at_most() -> (
+    None
+):
+    older_s = [-turn_of(0.0, 5.0, 0.1, in_use) for in_use in (1, 8, 24, 200)]
+    assert older_s == pytest.approx([0.0125, 0.1, 0.3, 0.3])
+    assert turn_of(1.0, 0.05, 0.1, 24) == pytest.approx(1.0 - 0.15)
 
 
 def test_a_queue_is_taken_for_as_full_as_it_fills_up_in_the_time() -> None:

@@ -34,7 +34,7 @@ MAX_DEAD_ITEMS = 3
 
 
 class Dispatch:
-    """Batches of all lanes of a worker."""
+    """Batches of all lanes of a worker. `in_use`: how many models are asked for, now."""
 
     def __init__(
         self,
@@ -42,11 +42,13 @@ class Dispatch:
         models: dict[str, ModelState],
         units: Units,
         margin_s: float,
+        in_use: Callable[[float], int],
     ) -> None:
         self._lanes = lanes
         self._models = models
         self._units = units
         self._margin_s = margin_s
+        self._in_use = in_use
         self._next_batch = 1
 
     def decide(self, now: float, spared: Callable[[Lane], set[str]]) -> list[Instruction]:
@@ -108,7 +110,8 @@ class Dispatch:
             return model, model.shelf.take_suspect(model.budget, model.cost)
         if not ready:
             return None
-        model = min(ready, key=lambda model: (_turn(model), model.served_at))
+        in_use = self._in_use(now)
+        model = min(ready, key=lambda model: (_turn(model, in_use), model.served_at))
         if lane.batches and model.gathering("work" if model.shelf.interactive else "bulk"):
             return None
         return model, model.shelf.take(self._part(lane, model), model.cost)
@@ -224,8 +227,8 @@ class Dispatch:
         return [i for i in items if (held := self._units.get(i.unit)) and not held.replied]
 
 
-def _turn(model: ModelState) -> float:
-    return turn_of(model.shelf.due, model.waiting_s, model.spec.budget.seconds)
+def _turn(model: ModelState, in_use: int) -> float:
+    return turn_of(model.shelf.due, model.waiting_s, model.spec.budget.seconds, in_use)
 
 
 def _by_unit(items: list[Item]) -> dict[str, list[Item]]:

@@ -148,7 +148,8 @@ class Plan:
     def _turn(self, source: Source) -> float:
         model = self._models[source.model]
         waiting_s = model.waiting[source.klass] + source.expected(self._now) * model.unit_s
-        return turn_of(source.due, waiting_s, model.spec.budget.seconds)
+        in_use = self._sources.in_use(self._now)
+        return turn_of(source.due, waiting_s, model.spec.budget.seconds, in_use)
 
     def _want(self, source: Source, share: float) -> None:
         self._wanted[source] = self._wanted.get(source, 0.0) + share

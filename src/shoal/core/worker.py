@@ -92,11 +92,12 @@ class WorkerCore:
         self._processes = Processes(self.lanes, self.models, self._residency)
         limits = Limits(config.eviction, config.on_demand, config.settle_s, config.rss_ceiling)
         self._packing = Packing(self.lanes, self.models, self.pinned, self._residency, limits)
-        self._dispatch = Dispatch(self.lanes, self.models, self.units, config.margin_s)
         parts = (self.lanes, self.models, self.units, self._packing.elsewhere)
         audience = Audience(config.worker, len(self.lanes), self._packing.pool)
         self._pulls = Pulls(*parts, config.pull_margin_s, audience)
         self._returning = Returning(*parts)
+        in_use = self._pulls.sources.in_use
+        self._dispatch = Dispatch(self.lanes, self.models, self.units, config.margin_s, in_use)
 
     def handle(self, event: ev.Event, now: float) -> list[Instruction]:
         """Take in what happened at `now` and decide; returns what to do, in order."""
@@ -126,6 +127,8 @@ class WorkerCore:
 
     def next_wake(self, now: float) -> float | None:
         """When the shell must let it decide again at the latest; None: only events matter."""
+        if not self._undecided and now < self._wake:  # what came since is none that is due earlier
+            return self._wake if self._wake < math.inf else None
         times = [
             self.units.next_wake(),
             self._residency.next_wake(),
