@@ -103,7 +103,7 @@ def pulls(out: list[ev.Instruction]) -> list[tuple[str, int, bool, str]]:
 # --- which model next -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("older_s", "next_"), [(0.03, "b"), (0.045, "c"), (0.5, "c")])
+@pytest.mark.parametrize(("older_s", "next_"), [(0.02, "b"), (0.04, "c"), (0.5, "c")])
 def test_the_oldest_is_pulled_next_but_a_full_batch_counts_as_somewhat_older(
     older_s: float, next_: str
 ) -> None:
