@@ -40,6 +40,10 @@ class Cooldowns:
         self.base_s = base_s
         self._troubles: dict[str, _Trouble] = {}
 
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self._troubles)
+
     def failed(self, model: str, failures: int, now: float) -> float:
         """It failed here, for so many times in a row; until when it is not to be tried here."""
         return self._until(model, self._note(model, self._worker, failures, now))

@@ -20,6 +20,11 @@ class Fetching:
         self._missing = {name for name, model in models.items() if not model.spec.fetched}
         self._coming: set[str] = set()
 
+    @property
+    def complete(self) -> bool:
+        """Whether the files of all models are here."""
+        return not self._missing
+
     def here(self, model: str) -> bool:
         return model not in self._missing
 

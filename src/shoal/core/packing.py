@@ -103,11 +103,9 @@ class Packing:
         if not self._room.pool.seen(event.worker, event.models, now, event.lanes):
             return
         for name, told in event.models.items():
-            model = self._models.get(name)
-            if model is not None:
-                model.footprint.told(told.bytes, told.load_s)
-                elsewhere = self._room.pool.copies(name) > 0
-                self._residency.told(event.worker, model, told, now, elsewhere=elsewhere)
+            if told.bytes > 0 and name in self._models:
+                self._models[name].footprint.told(told.bytes, told.load_s)
+        self._residency.told(event, self.elsewhere, now)
 
     def _evicted(self, event: ev.Evicted, now: float) -> None:
         lane, model = self._lanes[event.lane], self._models[event.model]

@@ -5,7 +5,6 @@ Copies are counted as they change, so that a question costs nothing however many
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 
 from shoal.core.events import PeerModel
@@ -22,7 +21,7 @@ class Pool:
     def __init__(self) -> None:
         self._peers: dict[str, Mapping[str, PeerModel]] = {}
         self._heard_at: dict[str, float] = {}
-        self._copies: Counter[str] = Counter()
+        self._copies: dict[str, int] = {}
         self._lanes: dict[str, int] = {}
         self.lanes = 0
         self._look_at = 0.0
@@ -68,14 +67,17 @@ class Pool:
             self.lost(worker)
 
     def copies(self, model: str) -> int:
-        return self._copies[model]
+        return self._copies.get(model, 0)
 
     def _count(self, models: Mapping[str, PeerModel], sign: int) -> None:
         copies = self._copies
         for name, model in models.items():
             if model.state == "resident":
-                copies[name] += sign * max(1, model.lanes)
+                change = sign * model.lanes if model.lanes > 1 else sign
             elif model.state == "loading":
-                copies[name] += sign
-            if not copies[name]:
+                change = sign
+            else:
+                continue
+            left = copies[name] = copies.get(name, 0) + change
+            if not left:
                 del copies[name]

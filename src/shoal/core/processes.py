@@ -98,7 +98,7 @@ class Processes:
         """Start the processes that the loads to come need, and the loads whose process is up."""
         out: list[Instruction] = []
         for lane in self._lanes.values():
-            out += [i for name in lane.to_load for i in self._residency.fetch(self._models[name])]
+            out += self._residency.fetch_for(lane)
             name = self._residency.next_load(lane)
             if lane.loading is None and name is not None:
                 out += self._load(lane, name, now)

@@ -8,8 +8,10 @@ are, and others may be asked for.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from shoal.core.cooldowns import Cooldowns
-from shoal.core.events import Instruction, Loaded, PeerModel
+from shoal.core.events import Instruction, Loaded, PeerSeen
 from shoal.core.fetching import Fetching
 from shoal.core.lanes import Lane
 from shoal.core.models import ModelState
@@ -95,6 +97,12 @@ class Residency:
             model.state, model.reason = "loading", None
         return out
 
+    def fetch_for(self, lane: Lane) -> list[Instruction]:
+        """Have the files fetched of all that the lane is to load."""
+        if self._fetching.complete:
+            return []
+        return [i for name in lane.to_load for i in self.fetch(self._models[name])]
+
     def has_files(self, model: str) -> bool:
         return self._fetching.here(model)
 
@@ -157,21 +165,30 @@ class Residency:
         if not stays:
             lane.memory.release(name)
 
-    def told(
-        self, worker: str, model: ModelState, told: PeerModel, now: float, *, elsewhere: bool
-    ) -> None:
-        """Another worker has the model, or could not load it: that may end or begin a cooldown.
+    def told(self, event: PeerSeen, elsewhere: Callable[[str], int], now: float) -> None:
+        """What another worker has, or could not load, may end or begin cooldowns.
 
-        `elsewhere`: whether any has it, or is at it.
+        `elsewhere`: lanes that have a model, or are at it.
         """
+        troubled = bool(self._cooldowns)
+        for name, told in event.models.items():
+            if told.state == "resident":
+                if troubled and name in self._models:
+                    self._well(self._models[name])
+            elif told.state == "failed" and told.failures and name in self._models:
+                until = self._cooldowns.heard(name, event.worker, told.failures, now)
+                model = self._models[name]
+                if (
+                    until is not None
+                    and not elsewhere(name)
+                    and model.state in ("absent", "failed")
+                ):
+                    self._hold(model, model.reason or told.reason or "no reason given", until)
+
+    def _well(self, model: ModelState) -> None:
         name = model.spec.name
-        if told.state == "resident":
-            if self._cooldowns.well(name) and self._cooling.pop(name, None) is not None:
-                self._try_again(model)
-        elif told.state == "failed" and told.failures:
-            until = self._cooldowns.heard(name, worker, told.failures, now)
-            if until is not None and not elsewhere and model.state in ("absent", "failed"):
-                self._hold(model, model.reason or told.reason or "no reason given", until)
+        if self._cooldowns.well(name) and self._cooling.pop(name, None) is not None:
+            self._try_again(model)
 
     def _failed(self, model: ModelState, reason: str, now: float) -> None:
         model.failures += 1

@@ -139,8 +139,8 @@ class Sources:
             for klass, sources in self._all.items():
                 out += self.withdraw(sources[name])
                 self.unwatched[klass].pop(name, None)
-        self._served = names
-        for name in names:
+        before, self._served = self._served, names
+        for name in [name for name in names if name not in before]:
             for sources in self._all.values():
                 self._idle(sources[name])
         return out
