@@ -65,10 +65,18 @@ async def test_no_url_says_what_to_set() -> None:
         await Connection.open(CommonSettings(), "test")
 
 
-async def test_no_broker_there_is_unavailable_and_hides_the_password() -> None:
-    settings = CommonSettings(broker_url="nats://me:secret@127.0.0.1:1")
-    with pytest.raises(Unavailable, match=r"cannot reach the broker at nats://127.0.0.1:1 ") as e:
+@pytest.mark.parametrize("scheme", ["nats://", ""])
+async def test_no_broker_there_is_unavailable_and_hides_the_password(scheme: str) -> None:
+    settings = CommonSettings(broker_url=f"{scheme}me:secret@127.0.0.1:1")
+    with pytest.raises(Unavailable, match=f"cannot reach the broker at {scheme}127.0.0.1:1 ") as e:
         await Connection.open(settings, "test", wait_s=0.3)
+    assert "secret" not in e.value.message
+
+
+async def test_a_url_of_another_kind_is_refused_at_once_and_hides_the_password() -> None:
+    settings = CommonSettings(broker_url="nats://127.0.0.1:1,ntas://me:secret@there:4222")
+    with pytest.raises(ConfigError, match=r"'ntas://there:4222' .* \(did you mean 'nats'") as e:
+        await Connection.open(settings, "test")
     assert "secret" not in e.value.message
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import ssl
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from shoal.errors import ConfigError, reason
+from shoal.errors import ConfigError, nearest, reason
 from shoal.settings import CommonSettings
 
+_USER = re.compile(r"^([a-z]+://)?[^/]*@")
+_SCHEMES = ("nats", "tls", "ws", "wss")
 _CONNECT_S = 2
 _RECONNECT_S = 0.25
 # A half-open connection is noticed after three of these (nats-py's default is two minutes each).
@@ -19,19 +21,26 @@ _DRAIN_S = 2
 
 
 def urls(settings: CommonSettings) -> list[str]:
-    """The servers. Raises `ConfigError` if there are none."""
+    """The servers. Raises `ConfigError` if there are none, or one is of another kind."""
     found = [url.strip() for url in (settings.broker_url or "").split(",") if url.strip()]
     if not found:
         raise ConfigError(
             "broker_url is not set: point it at a NATS server (nats://host:4222), "
             "or use `shoal serve`, which runs one"
         )
+    for url in found:
+        scheme, separator, _ = url.partition("://")
+        if separator and scheme not in _SCHEMES:
+            raise ConfigError(
+                f"broker_url '{redacted([url])}' names no NATS server: use nats://host:4222 or "
+                f"tls://host:4222{nearest(scheme, _SCHEMES)}"
+            )
     return found
 
 
 def redacted(urls: list[str]) -> str:
     """`urls` without user and password."""
-    return ", ".join(url.replace(f"{urlsplit(url).netloc.rpartition('@')[0]}@", "") for url in urls)
+    return ", ".join(_USER.sub(r"\1", url) for url in urls)
 
 
 def options(settings: CommonSettings) -> dict[str, Any]:
