@@ -64,6 +64,7 @@ class _Line(asyncio.Protocol):
             self._run.answered(self, number, self._parser.get_status_code(), body)
 
     def connection_lost(self, error: Exception | None) -> None:
+        self._run.gone(self)
         self._ended("connection lost")
 
     def _ended(self, why: str) -> None:
@@ -82,7 +83,7 @@ class _Run:
         self.errors: Counter[str] = Counter()
         self.late_s = 0.0
         self._targets = targets
-        self._lines: list[_Line] = []
+        self._lines: dict[_Line, None] = {}
         self._since: list[float] = []  # when each request was sent, or due
         self._began = self._ended = 0.0
         self._began_at = 0.0
@@ -94,7 +95,7 @@ class _Run:
         host, port = self._targets[target]
         loop = asyncio.get_running_loop()
         _, line = await loop.create_connection(lambda: _Line(self, target), host, port)
-        self._lines.append(line)
+        self._lines[line] = None
         return line
 
     def begin(self) -> None:
@@ -125,6 +126,10 @@ class _Run:
     def free(self, line: _Line) -> None:
         """A line has nothing under way any more."""
         raise NotImplementedError
+
+    def gone(self, line: _Line) -> None:
+        """A line is closed."""
+        self._lines.pop(line, None)
 
     def lost(self, why: str) -> None:
         """A request will have no answer."""
@@ -237,7 +242,15 @@ class _Open(_Run):
 
     async def _connect(self, target: int) -> _Line:
         self._open[target] += 1
-        return await self.connect(target)
+        try:
+            return await self.connect(target)
+        except OSError:
+            self._open[target] -= 1
+            raise
+
+    def gone(self, line: _Line) -> None:
+        super().gone(line)
+        self._open[line.target] -= 1
 
 
 async def drive(load: Load | Arrivals) -> Outcome:
