@@ -63,6 +63,20 @@ def test_a_model_that_is_well_anywhere_begins_anew() -> None:
     assert cooldowns.failed("m", 1, 70.0) == 130.0
 
 
+def test_who_is_gone_is_no_witness_and_one_machine_that_starts_anew_never_two() -> None:
+    cooldowns, now = Cooldowns("w", 60.0), 0.0
+    for start in range(1000):
+        assert cooldowns.heard("m", f"broken {start}", 1, now) is None
+        cooldowns.gone(f"broken {start}")
+        now += 10.0
+    cooldowns.heard("m", "a", 1, now)
+    until = cooldowns.heard("m", "b", 1, now)
+    assert until is not None
+    assert until <= now + LONGEST_S + 2 * STEP_S
+    cooldowns.gone("a")
+    assert cooldowns.well("m"), "it was taken for broken until now"
+
+
 @pytest.mark.parametrize("workers", [2, 8, 64])
 def test_workers_end_a_cooldown_at_moments_of_their_own(workers: int) -> None:
     names = [f"w{number}" for number in range(workers)]

@@ -22,9 +22,13 @@ _MOST_DOUBLINGS = 16
 
 
 class _Trouble(msgspec.Struct):
-    """`failures`: of each worker, how often it failed. `until`: when the round's cooldown ends."""
+    """`failures`: of each worker that is there, how often it failed; `shared`: two once did.
+
+    `until`: when the round's cooldown ends.
+    """
 
     failures: dict[str, int] = {}
+    shared: bool = False
     rounds: int = 0
     until: float = 0.0
 
@@ -59,11 +63,17 @@ class Cooldowns:
     def well(self, model: str) -> bool:
         """It is resident here or elsewhere; whether it was taken for broken until now."""
         trouble = self._troubles.pop(model, None)
-        return trouble is not None and len(trouble.failures) >= WITNESSES
+        return trouble is not None and trouble.shared
+
+    def gone(self, worker: str) -> None:
+        """It left, perhaps to start anew under another name: it is no witness any more."""
+        for trouble in self._troubles.values():
+            trouble.failures.pop(worker, None)
 
     def _note(self, model: str, worker: str, failures: int, now: float) -> _Trouble:
         trouble = self._troubles.setdefault(model, _Trouble())
         trouble.failures[worker] = failures
+        trouble.shared = trouble.shared or len(trouble.failures) >= WITNESSES
         if now >= trouble.until:
             most_s = max(self.base_s, LONGEST_S)
             doubled_s = self.base_s * 2.0 ** min(trouble.rounds, _MOST_DOUBLINGS)

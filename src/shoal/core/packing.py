@@ -81,6 +81,7 @@ class Packing:
                 self._peer_seen(event, now)
             case ev.PeerLost():
                 self._room.pool.lost(event.worker)
+                self._residency.peers_gone([event.worker])
             case ev.Claimed():
                 return self._claims.granted(event.model)
             case ev.ClaimRefused():
@@ -150,7 +151,7 @@ class Packing:
         at = self._placement.next_wake()
         look = self._changed or (at is not None and now >= at)
         if look:
-            self._room.forget_silent(now)
+            self._residency.peers_gone(self._room.forget_silent(now))
         self._changed = look and not begin
         if self._changed:
             self._placement.put_off()

@@ -57,14 +57,16 @@ class Pool:
         self.lanes -= self._lanes.pop(worker, 0)
         self._count(self._peers.pop(worker, {}), -1)
 
-    def forget_silent(self, now: float) -> None:
-        """A worker that was not heard of for so long is gone, or cut off; call it often."""
+    def forget_silent(self, now: float) -> list[str]:
+        """Workers that were not heard of for so long are gone, or cut off; call it often."""
         if now < self._look_at:
-            return
+            return []
         self._look_at = now + PULSE_S
         long_s = silent_s(1 + len(self._peers))
-        for worker in [w for w, at in self._heard_at.items() if now - at > long_s]:
+        silent = [worker for worker, at in self._heard_at.items() if now - at > long_s]
+        for worker in silent:
             self.lost(worker)
+        return silent
 
     def copies(self, model: str) -> int:
         return self._copies.get(model, 0)

@@ -8,7 +8,7 @@ are, and others may be asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from shoal.core.cooldowns import Cooldowns
 from shoal.core.events import Instruction, Loaded, PeerSeen
@@ -189,6 +189,11 @@ class Residency:
         name = model.spec.name
         if self._cooldowns.well(name) and self._cooling.pop(name, None) is not None:
             self._try_again(model)
+
+    def peers_gone(self, workers: Iterable[str]) -> None:
+        """They left the pool, or were not heard of for too long."""
+        for worker in workers:
+            self._cooldowns.gone(worker)
 
     def _failed(self, model: ModelState, reason: str, now: float) -> None:
         model.failures += 1

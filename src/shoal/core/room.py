@@ -35,10 +35,10 @@ class Room:
         self.pinned = pinned
         self._policy: Policy = policy
 
-    def forget_silent(self, now: float) -> None:
-        """Gateways and workers that were not heard of lately count no more."""
+    def forget_silent(self, now: float) -> list[str]:
+        """Gateways and workers that were not heard of lately count no more; returns these workers."""
         self.demand.forget_silent(now)
-        self.pool.forget_silent(now)
+        return self.pool.forget_silent(now)
 
     def copies(self, name: str) -> int:
         """Copies in the whole pool, here and on peers, those on their way included."""
