@@ -111,6 +111,12 @@ async def test_what_is_wrong_is_named(gateway: Served, fields: Any, param: str) 
     assert set(error) == {"message", "type", "param", "code"}
 
 
+async def test_what_a_field_of_few_values_may_be_is_told(gateway: Served) -> None:
+    body = {"model": ALIAS, "input": "a", "encoding_format": "hex"}
+    response = await gateway.http.post("/v1/embeddings", json=body)
+    assert response.json()["error"]["message"].endswith("'hex'; use one of float, base64")
+
+
 async def test_it_takes_json_only(gateway: Served) -> None:
     response = await gateway.http.post(
         "/v1/embeddings", content=b"\x80", headers={"content-type": "application/msgpack"}

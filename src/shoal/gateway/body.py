@@ -7,7 +7,7 @@ either format; an item's first byte tells its type, and that is all that is look
 from __future__ import annotations
 
 import re
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 import orjson
@@ -96,7 +96,8 @@ class BodyDecoder:
         if missing := _MISSING_FIELD.search(what):
             name = f"{within}{missing[1]}"
             raise InvalidRequest(f"'{name}' is missing", param=name)
-        raise InvalidRequest(f"{path or 'the body'}: {what}", param=path or None)
+        told = f"{what}{_choices(self._struct, path)}"
+        raise InvalidRequest(f"{path or 'the body'}: {told}", param=path or None)
 
 
 _FORMAT: dict[Encoding, str] = {"json": "JSON", "msgpack": "MessagePack"}
@@ -109,6 +110,14 @@ def _syntax(body: Buffer, encoding: Encoding, error: Exception) -> str:
         except orjson.JSONDecodeError as precise:
             return str(precise)
     return str(error)
+
+
+def _choices(struct: type[msgspec.Struct], path: str) -> str:
+    """What a field of few values may be; empty for all others."""
+    hint = get_type_hints(struct).get(path)
+    kinds = [kind for kind in (hint, *get_args(hint)) if get_origin(kind) is Literal]
+    values = [value for kind in kinds for value in get_args(kind)]
+    return f"; use one of {', '.join(values)}" if values else ""
 
 
 def _fields_at(struct: type[msgspec.Struct], path: str) -> list[str]:
