@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import sys
 from pathlib import Path
 
@@ -99,6 +100,19 @@ def _slow(serving: Serving):  # type: ignore[no-untyped-def]
     serving.process.send_signal(signal.SIGINT)
     serving.process.wait(20)
     yield b"]}"
+
+
+def test_an_interrupt_ends_a_download_that_does_not_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
+        with serve(tmp_path, "an/other") as serving:
+            silent.settimeout(60)
+            connection, _ = silent.accept()
+            with connection:
+                assert serving.interrupt() == 130
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from shoal.errors import ConfigError
 from shoal.settings import GatewaySettings, ServeSettings, WorkerSettings
 
 if TYPE_CHECKING:
-    from shoal.cli.stack import Stack
+    from shoal.cli.stack import Plan, Stack
 
 Models = Annotated[
     list[str] | None,
@@ -56,31 +56,39 @@ def serve(given: Given, models: Models = None) -> None:
     log.configure(settings.log_level, settings.log_format)
     gateway = given.load(GatewaySettings)
     with reserved_port(gateway.host, gateway.port) as port, _home(gateway.port) as home:
-        asyncio.run(_serve(given, settings, port, home))
+        # Beside no event loop: that would wait for a download that was interrupted.
+        plan = _plan(given, settings, port, home)
+        asyncio.run(_serve(plan))
 
 
-async def _serve(given: Given, settings: ServeSettings, port: int, home: Path) -> None:
+def _plan(given: Given, settings: ServeSettings, port: int, home: Path) -> Plan:
+    """What is to run; fetches the models. Raises `ConfigError`, and what `prepare` raises."""
     from shoal.broker.payloads import Payloads
-    from shoal.cli.banner import announce
     from shoal.cli.prepare import prepare
-    from shoal.cli.stack import Plan, Stack
-    from shoal.telemetry import log
+    from shoal.cli.stack import Plan
     from shoal.worker.devices import lanes_of
 
-    gateway, worker = given.load(GatewaySettings), given.load(WorkerSettings)
+    worker = given.load(WorkerSettings)
     lanes_of(worker)  # a device that is none is told before anything starts
     Payloads(settings.payload_url)  # and so is a store that is none
-    models = await asyncio.to_thread(prepare, worker, home / "cards")
-    plan = Plan(
+    models = prepare(worker, home / "cards")
+    return Plan(
         given=given,
         serve=settings,
-        gateway=gateway,
+        gateway=given.load(GatewaySettings),
         worker=worker,
         store_dir=settings.store_dir or str(home / "broker"),
         port=port,
         models=models.names,
         catalog=[*settings.catalog, *models.cards],
     )
+
+
+async def _serve(plan: Plan) -> None:
+    from shoal.cli.banner import announce
+    from shoal.cli.stack import Stack
+    from shoal.telemetry import log
+
     logger = log.get(__name__)
     stack = Stack(plan, lambda what: logger.event("process_died", level="warning", what=what))
     _stop_on_signals(stack)
