@@ -8,7 +8,7 @@ from typing import TypeVar
 from shoal.core import admission_events as admission
 from shoal.core import events as ev
 from shoal.core.pulsing import PULSE_S, Rhythm
-from shoal.gateway.service import BUSY_PULSE_S
+from shoal.gateway.service import BUSY_PULSE_S, LEAST_PULSE_S
 from shoal.sim.clock import Clock
 from shoal.sim.gateway import SimGateway
 from shoal.sim.residents import Residents
@@ -44,6 +44,8 @@ class Pulses:
         self._workers = workers
         self._residents = residents
         self._moving = moving
+        self._told_at = {gateway.name: float("-inf") for gateway in gateways}
+        self._announcing: set[str] = set()
 
     def begin(self) -> None:
         """Start the periods: workers and gateways one after the other, gateways' ears together."""
@@ -74,11 +76,20 @@ class Pulses:
     # --- gateways ---------------------------------------------------------------------------------
 
     def _gateway_period(self, gateway: SimGateway) -> None:
-        self.demand(gateway)
+        self._demand(gateway)
         self._clock.after(BUSY_PULSE_S, self._gateway_period, gateway)
 
-    def demand(self, gateway: SimGateway) -> None:
+    def announce(self, gateway: SimGateway) -> None:
+        """A gateway is to tell at once what waits in it, unless it has just told."""
+        if gateway.name not in self._announcing:
+            self._announcing.add(gateway.name)
+            at = self._told_at[gateway.name] + LEAST_PULSE_S
+            self._clock.at(at, self._demand, gateway)
+
+    def _demand(self, gateway: SimGateway) -> None:
         """A gateway tells what waits in it: the other gateways, and workers that may load."""
+        self._told_at[gateway.name] = self._clock.now
+        self._announcing.discard(gateway.name)
         told = gateway.machine.outstanding()
         heard = admission.PeerHeard(gateway.name, told)
         self._clock.after(self._delay_s, self._peer_heard, heard)

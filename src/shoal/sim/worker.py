@@ -88,6 +88,7 @@ class SimWorker:
         self._queue = parts.queue
         self._held: dict[str, Message] = {}
         self._timer_at = float("inf")
+        self._deciding = False
         self._preparing = Preparing(parts.clock, parts.latency, self.emit)
         self.devices = {lane: self._device(lane) for lane in config.lanes}
         self._perform: dict[type, Perform] = self._performers()
@@ -128,22 +129,33 @@ class SimWorker:
     # --- events in --------------------------------------------------------------------------------
 
     def emit(self, event: ev.Event) -> None:
-        """Let the core react, and perform what it says."""
+        """Let the core react; it decides once all that comes at this time was told."""
         if not self.alive:
             return
-        perform = self._perform
+        self._perform_all(self.core.react(event, self._clock.now))
+        if not self._deciding:
+            self._deciding = True
+            self._clock.soon(self._decide)
+
+    def _decide(self) -> None:
+        self._deciding = False
+        if not self.alive:
+            return
         now = self._clock.now
-        for instruction in self.core.handle(event, now):
-            perform[type(instruction)](instruction)
+        self._perform_all(self.core.decide(now))
         at = self.core.next_wake(now)
         if at is not None and at < self._timer_at:
             self._timer_at = at
             self._clock.at(at, self._ring, at)
 
+    def _perform_all(self, instructions: list[ev.Instruction]) -> None:
+        for instruction in instructions:
+            self._perform[type(instruction)](instruction)
+
     def _ring(self, at: float) -> None:
         if at == self._timer_at:
             self._timer_at = float("inf")
-            self.emit(ev.Ticked())
+            self._decide()
 
     def delivered(self, pull: int, message: Message, pending: int, filled: bool) -> None:
         """A unit came from the queue."""

@@ -52,7 +52,7 @@ class PullWorld:
             self._residents,
             stage.meter,
             stage.scenario.timeout_s,
-            announce=lambda gateway: self._pulses.demand(gateway),
+            announce=lambda gateway: self._pulses.announce(gateway),
             cancel=self._cancel,
         )
 
