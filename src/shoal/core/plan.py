@@ -11,6 +11,7 @@ known to wait if that is more. With many models a queue is visited seldom, and a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
@@ -18,7 +19,7 @@ from shoal.core.batcher import BULK_SHARE
 from shoal.core.delivery import Units
 from shoal.core.lanes import Lane
 from shoal.core.models import ModelState
-from shoal.core.sources import Source, Sources
+from shoal.core.sources import NEVER, Source, Sources
 from shoal.core.urgency import turn_of
 from shoal.values import TrafficClass
 
@@ -126,30 +127,26 @@ class Plan:
         candidates: Iterable[Source] = unwatched.values()
         if model is not None:
             candidates = [unwatched[model]] if model in unwatched else []
-        best, best_due = None, float("inf")
+        # An idle lane need not guess: a standing pull tells, and brings what there is.
+        guess_before = self._now - STALE_S if lane.batches else NEVER
+        best, first = None, math.inf
         for source in candidates:
-            due = self._due(source, guess=bool(lane.batches))
-            if due is not None and due < best_due and lane.serves(source.model):
-                best, best_due = source, due
+            if source.pending or source.told_at < guess_before:
+                turn = self._turn(source)
+                if turn < first and lane.serves(source.model):
+                    best, first = source, turn
         return best
 
-    def _due(self, source: Source, *, guess: bool) -> float | None:
-        """When its turn comes; None if nothing more can wait there, or is to be asked for."""
-        if self._models[source.model].fetching >= MAX_FETCHING:
-            return None
-        if source.pending:
-            left = source.pending - self._count(source) if source in self._wanted else 1
-            return self._turn(source) if left > 0 else None
-        # An idle lane need not guess: a standing pull tells, and brings what there is.
-        if guess and source not in self._wanted and self._now - source.told_at > STALE_S:
-            return self._turn(source) + GUESS_S
-        return None
-
     def _turn(self, source: Source) -> float:
+        """When its turn comes; never if nothing more can wait there, or is to be asked for."""
         model = self._models[source.model]
+        all_wanted = source in self._wanted and source.pending <= self._count(source)
+        if all_wanted or model.fetching >= MAX_FETCHING:
+            return math.inf
         waiting_s = model.waiting[source.klass] + source.expected(self._now) * model.unit_s
         in_use = self._sources.in_use(self._now)
-        return turn_of(source.due, waiting_s, model.spec.budget.seconds, in_use)
+        turn = turn_of(source.due, waiting_s, model.spec.budget.seconds, in_use)
+        return turn if source.pending else turn + GUESS_S
 
     def _want(self, source: Source, share: float) -> None:
         self._wanted[source] = self._wanted.get(source, 0.0) + share
