@@ -98,6 +98,9 @@ class Broker:
         self._consumers: dict[str, _Consumer] = {}
         self._pulls: dict[tuple[Holder, int], _Pull] = {}
         self._held: dict[Holder, dict[Message, None]] = {}
+        # By how long they wait: the first to end is the first that came. The clock has one call for each
+        # line; a call for each of a thousand workers' pulls would make its heap slow.
+        self._ends: dict[float, deque[tuple[float, _Pull]]] = {}
         self.redelivered = 0
 
     def _consumer(self, subject: str) -> _Consumer:
@@ -131,7 +134,7 @@ class Broker:
         if expires_s is not None:
             self._pulls[holder, pull_id] = pull
             consumer.waiting.append(pull)
-            self._clock.after(expires_s, self._expired, pull)
+            self._await_end(pull, expires_s)
             self._serve(consumer)
             return
         while pull.count and (message := consumer.next(self._clock.now)) is not None:
@@ -145,6 +148,19 @@ class Broker:
         if pull is not None:
             pull.open = False
             holder.down.send(holder.pull_ended, pull_id, "withdrawn")
+
+    def _await_end(self, pull: _Pull, expires_s: float) -> None:
+        line = self._ends.setdefault(expires_s, deque())
+        if not line:
+            self._clock.after(expires_s, self._end, line)
+        line.append((self._clock.now + expires_s, pull))
+
+    def _end(self, line: deque[tuple[float, _Pull]]) -> None:
+        now = self._clock.now
+        while line and (line[0][0] <= now or not line[0][1].open):
+            self._expired(line.popleft()[1])
+        if line:
+            self._clock.at(line[0][0], self._end, line)
 
     def _expired(self, pull: _Pull) -> None:
         if pull.open:
