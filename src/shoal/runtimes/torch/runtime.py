@@ -87,8 +87,7 @@ class TorchRuntime:
         """
         if load.options:
             raise ModelLoadFailed(
-                "the torch runtime has no options; its profile gives "
-                f"{', '.join(load.options)}"
+                f"the torch runtime has no options; its profile gives {', '.join(load.options)}"
             )
         if load.model in self._models:
             self.unload(load.model)
