@@ -71,6 +71,11 @@ async def test_a_process_that_ends_early_shows_its_last_lines() -> None:
     assert message.endswith("no such device: cuda:9")
 
 
+async def test_a_process_that_ends_without_a_word_is_told_in_one_line() -> None:
+    message = await refused("import os; os._exit(9)")
+    assert message == "runtime 'rogue' ended with status 9 before it said hello"
+
+
 async def test_a_silent_process_is_killed() -> None:
     message = await refused("import time; time.sleep(60)", timeout_s=0.3)
     assert "did not say hello within 0.3 s" in message

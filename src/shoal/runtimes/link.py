@@ -173,7 +173,8 @@ class RuntimeProcess:
             return hello.result()
         self.kill()
         await ended
-        raise RuntimeStartFailed(f"runtime '{self._spec.kind}' {why}\n{self._last_words()}")
+        told = "\n".join([f"runtime '{self._spec.kind}' {why}", *self._last_lines()])
+        raise RuntimeStartFailed(told)
 
     async def _supervise(self, process: Process) -> None:
         """Bring process, socket and stderr to their end once the first of them has ended."""
@@ -189,7 +190,7 @@ class RuntimeProcess:
         lines.cancel()
         self._connection.close()
         if self._greeted and not self._stopping:
-            self._on_exit(self._status(), self._last_words())
+            self._on_exit(self._status(), "\n".join(self._last_lines()))
 
     async def _read_lines(self, process: Process) -> None:
         """Pass what the process prints on to the log, line by line."""
@@ -211,9 +212,9 @@ class RuntimeProcess:
         assert self._process.returncode is not None
         return self._process.returncode
 
-    def _last_words(self) -> str:
+    def _last_lines(self) -> list[str]:
         reason = self._connection.garbage or self._connection.farewell
-        return "\n".join([*self._tail, *([reason] if reason else [])])
+        return [*self._tail, *([reason] if reason else [])]
 
 
 def _private_folder() -> Path:
