@@ -228,7 +228,7 @@ class Dispatch:
 
 
 def _turn(model: ModelState, in_use: int) -> float:
-    return turn_of(model.shelf.due, model.waiting_s, model.spec.budget.seconds, in_use)
+    return turn_of(model.shelf.due, model.waiting_s, model.batch_s, in_use)
 
 
 def _by_unit(items: list[Item]) -> dict[str, list[Item]]:

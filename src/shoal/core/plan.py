@@ -35,6 +35,11 @@ LANES_A_MODEL = 2
 #: of capacity: the 99th percentile is 1.0 times round robin's; it was 1.3 and 1.5 when each lane took
 #: all (`shoal sim`). At full load nothing changes, as all batches are full.
 GROWTH = 1.5
+#: A batch that is so full is not asked for more: a pull costs some 80 µs wherever it ends.
+ENOUGH = 0.9
+#: Part of a full batch that is asked for where many models take turns: lengths vary, and what does not
+#: fit comes back for a visit of its own that fills half a batch.
+FILL = 0.9
 #: What a delivery told of the units behind it says how much waits for about a batch.
 TOLD_S = 0.02
 #: Units whose payloads are being fetched, for one model; beyond it other machines may have them.
@@ -65,7 +70,7 @@ class Plan:
     def fill(self, lane: Lane) -> bool:
         """Cover this lane's next batch; False if no interactive work is known for it."""
         first, share = self._cover(lane, "work", 1.0)
-        if share >= 1.0:
+        if share >= ENOUGH:
             return True
         source = self._next(lane, "work", first)
         if source is not None:
@@ -84,13 +89,13 @@ class Plan:
     def _part(self, source: Source) -> float:
         """How much of a full batch a lane takes of what may wait there."""
         lanes = self._lanes(source.model)
-        most = lanes // LANES_A_MODEL  # models in use that leave enough lanes for each
-        if not most or self._sources.in_use(self._now) > most:
-            return 1.0
+        in_use = self._sources.in_use(self._now)
+        if in_use * LANES_A_MODEL > lanes:
+            return FILL if in_use > 1 else 1.0
         model = self._models[source.model]
         told = source.pending if self._now - source.told_at <= TOLD_S else 0
         seconds = max(GROWTH * model.ran_s, told * model.unit_s / lanes)
-        return min(1.0, seconds / model.spec.budget.seconds)
+        return min(1.0, seconds / model.batch_s)
 
     def _cover(self, lane: Lane, klass: TrafficClass, most: float) -> tuple[str | None, float]:
         """Use up to `most` batches of what is here for this lane; the first model and how much."""
@@ -115,11 +120,11 @@ class Plan:
         for name in asking:
             model = self._models[name]
             seconds = asking[name].asked * model.unit_s + model.waiting[klass]
-            yield name, seconds / model.spec.budget.seconds
+            yield name, seconds / model.batch_s
         for name in self._units.models():
             model = self._models[name]
             if name not in asking and model.waiting[klass] > 0:
-                yield name, model.waiting[klass] / model.spec.budget.seconds
+                yield name, model.waiting[klass] / model.batch_s
 
     def _next(self, lane: Lane, klass: TrafficClass, model: str | None) -> Source | None:
         """The source whose turn comes first; of `model`, if a batch of that is to be filled up."""
@@ -145,7 +150,7 @@ class Plan:
             return math.inf
         waiting_s = model.waiting[source.klass] + source.expected(self._now) * model.unit_s
         in_use = self._sources.in_use(self._now)
-        turn = turn_of(source.due, waiting_s, model.spec.budget.seconds, in_use)
+        turn = turn_of(source.due, waiting_s, model.batch_s, in_use)
         return turn if source.pending else turn + GUESS_S
 
     def _want(self, source: Source, share: float) -> None:
@@ -153,7 +158,7 @@ class Plan:
 
     def _count(self, source: Source) -> int:
         model = self._models[source.model]
-        seconds = self._wanted[source] * model.spec.budget.seconds
+        seconds = self._wanted[source] * model.batch_s
         return max(1, int(seconds / model.unit_s + 1e-6))
 
     def pulls(self) -> list[tuple[Source, int]]:

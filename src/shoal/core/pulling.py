@@ -217,4 +217,4 @@ class Pulls:
     @staticmethod
     def _has_room(model: ModelState, klass: TrafficClass) -> bool:
         """Whether less than a batch of it is here: one that is only being prepared is one, too."""
-        return model.fetching < MAX_FETCHING and model.waiting[klass] < model.spec.budget.seconds
+        return model.fetching < MAX_FETCHING and model.waiting[klass] < model.batch_s

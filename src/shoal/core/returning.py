@@ -69,7 +69,7 @@ class Returning:
         if not hosts:
             return 0.0  # it is being loaded, and its units wait here for that
         ahead_s = sum(self._models[name].waiting_s for name in self._units.models())
-        if model.waiting_s <= model.spec.budget.seconds:
+        if model.waiting_s <= model.batch_s:
             ahead_s -= model.waiting_s  # they run together
         return min(lane.free_in(now) for lane in hosts) + ahead_s / len(hosts)
 
@@ -81,7 +81,7 @@ class Returning:
         batches = slower * sum(map(self._batches, self._units.models())) / hosts
         if batches <= FULL or not self._elsewhere(name):
             return []
-        part = slower / self._models[name].spec.budget.seconds / hosts
+        part = slower / self._models[name].batch_s / hosts
         heads: list[UnitHead] = []
         for unit in reversed(self._units.of_model(name)):
             held = self._units.get(unit)
@@ -94,4 +94,4 @@ class Returning:
 
     def _batches(self, name: str) -> float:
         model = self._models[name]
-        return model.waiting_s / model.spec.budget.seconds
+        return model.waiting_s / model.batch_s
