@@ -1,3 +1,4 @@
+import math
 from collections import Counter
 from typing import Any
 
@@ -7,6 +8,7 @@ from hypothesis import strategies as st
 from shoal.core.batcher import Budget, Shelf
 from shoal.core.cost import CostModel
 from shoal.core.events import Item, UnitHead
+from shoal.core.urgency import PATIENCE_S
 from shoal.values import Features
 
 COST = CostModel(0.0, 1e-3, 0.0, 0.0)  # one token, one millisecond
@@ -84,6 +86,33 @@ def test_removed_units_leave_their_neighbours() -> None:
     assert [i.unit for i in shelf.take(BUDGET, COST)] == ["w"]
     assert [i.unit for i in shelf.take(BUDGET, COST)] == ["v"]
     assert not shelf
+
+
+def test_what_is_due_first_is_known_though_a_unit_of_bulk_waits_for_long() -> None:
+    shelf = Shelf()
+    add(shelf, "old", items("old", *[5] * 9), klass="bulk")
+    assert shelf.due == PATIENCE_S  # nothing else waits
+    for number in range(1000):
+        add(shelf, "new", items(f"new{number}", 100), published=10.0 + number, deadline=2000.0)
+        assert shelf.due == 10.0 + number + PATIENCE_S
+        assert [item.unit for item in shelf.take(BUDGET, COST)] == [f"new{number}"]
+    assert shelf.due == PATIENCE_S
+    shelf.retry(items("again", 5))
+    assert shelf.due == -math.inf
+
+
+def test_units_that_left_do_not_say_when_the_rest_is_due() -> None:
+    shelf = Shelf()
+    for number in range(3):
+        add(shelf, "r", items(f"u{number}", 5), deadline=2000.0, published=1000.0 + number)
+    shelf.remove("u0")
+    assert shelf.due == 1001.0 + PATIENCE_S
+    for number in range(1000):  # cancelled behind one that stays
+        add(shelf, "r", items(f"v{number}", 5), deadline=2000.0, published=1100.0)
+        shelf.remove(f"v{number}")
+    assert shelf.due == 1001.0 + PATIENCE_S
+    shelf.suspect("u1", [], one_by_one=False)
+    assert shelf.due == 1002.0 + PATIENCE_S
 
 
 @given(

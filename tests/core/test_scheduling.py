@@ -186,6 +186,20 @@ def test_a_batch_that_is_due_first_is_not_overtaken_while_its_items_are_coming()
     assert run.model == "c"
 
 
+def test_bulk_that_waits_for_long_gives_its_model_no_earlier_turn() -> None:
+    desk = Desk()
+    desk.do(ev.DemandSeen("g", {}, {"b": 5.0}))
+    desk.busy()
+    desk.now = 0.01
+    desk.arrive("k1", "b", 5, published=-60.0, klass="bulk")
+    desk.prepare("k1", *[5] * 40)
+    for unit, model, published in (("c1", "c", 0.001), ("b1", "b", 0.002)):
+        desk.arrive(unit, model, 5, published=published)
+        desk.prepare(unit, 5)
+    (run,) = runs(desk.do(ev.Finished("lane0", 1, 0.05)))
+    assert run.model == "c"
+
+
 # --- standing pulls -------------------------------------------------------------------------------
 
 
@@ -360,6 +374,7 @@ def with_a_batch(peer_lanes: int) -> Desk:
     desk.arrive("first", tokens=40)
     desk.prepare("first", 40)
     desk.now += 0.039
+    desk.core.models["a"].ran(0.01)
     return desk
 
 
@@ -367,6 +382,14 @@ def test_where_many_lanes_share_a_model_each_takes_its_share_of_what_waits() -> 
     desk = with_a_batch(peer_lanes=7)
     out = desk.do(ev.PeerPulled("a", "work", pending=16, due=desk.now))
     assert batch_pulls(out) == [("a", 2)]
+
+
+def test_where_no_batch_of_it_ran_here_all_that_fits_is_taken() -> None:
+    desk = with_a_batch(peer_lanes=7)
+    model = desk.core.models["a"]
+    model.ran_s = 0.0
+    out = desk.do(ev.PeerPulled("a", "work", pending=16, due=desk.now))
+    assert batch_pulls(out) == [("a", int(BUDGET.seconds / model.unit_s + 1e-6))]
 
 
 def test_where_no_other_lane_has_the_model_all_that_fits_is_taken() -> None:

@@ -9,7 +9,6 @@ of them ever shares a batch. A runtime that pads gets items of about one length 
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections import deque
 
@@ -18,6 +17,7 @@ import msgspec
 from shoal.core.cost import CostModel
 from shoal.core.events import Item, UnitHead
 from shoal.core.fairness import FairQueue, Place, sharers
+from shoal.core.timers import Timers
 from shoal.core.urgency import due_of, rank_of
 from shoal.values import TrafficClass
 
@@ -61,7 +61,7 @@ class Shelf:
         # By class, then by length where lengths matter: 0, or the bits of the length.
         self._queues: dict[TrafficClass, dict[int, FairQueue[Item]]] = {"work": {}, "bulk": {}}
         self._units: dict[str, _Waiting] = {}
-        self._by_due: list[tuple[float, str]] = []
+        self._due: dict[TrafficClass, Timers] = {"work": Timers(), "bulk": Timers()}
         self._retries: deque[list[Item]] = deque()
         self._suspects: dict[str, _Suspect] = {}
         self._count = 0
@@ -84,20 +84,22 @@ class Shelf:
         return bool(self._queues["work"] or self._retries)
 
     @property
+    def next_class(self) -> TrafficClass:
+        """What the next batch is formed for; bulk only if nothing else waits."""
+        return "work" if self.interactive else "bulk"
+
+    @property
     def due(self) -> float:
-        """When the most urgent of what waits should have begun; what is retried is overdue."""
-        if self._retries or not self._units:
-            return -math.inf
-        while self._by_due[0][1] not in self._units:
-            heapq.heappop(self._by_due)
-        return self._by_due[0][0]
+        """When the most urgent of that class should have begun; what is retried is overdue."""
+        first = None if self._retries else self._due[self.next_class].first()
+        return -math.inf if first is None else first
 
     def add(self, head: UnitHead, items: list[Item], now: float) -> None:
         """Let a unit's items wait for their turn."""
         place = Place(sharers(head.tenant), rank_of(head, now), head.request, due_of(head))
         self._units[head.id] = _Waiting(head, place, len(items))
         self._count += len(items)
-        heapq.heappush(self._by_due, (place.due, head.id))
+        self._due[head.klass].set(head.id, place.due)
         queues = self._queues[head.klass]
         for length, group in self._by_length(items).items():
             queue = queues.get(length)
@@ -136,6 +138,7 @@ class Shelf:
         )
         waiting = self._units.pop(unit, None)
         if waiting is not None:
+            self._due[waiting.head.klass].drop(unit)
             queues = self._queues[waiting.head.klass]
             for length, queue in list(queues.items()):
                 removed += queue.remove(waiting.place, lambda item: item.unit == unit)
@@ -183,6 +186,7 @@ class Shelf:
             waiting.items -= 1
             if not waiting.items:
                 del units[item.unit]
+                self._due[waiting.head.klass].drop(item.unit)
 
     def take_suspect(self, budget: Budget, cost: CostModel) -> list[Item]:
         """The next suspect unit, or as much of it as the budget allows."""

@@ -112,7 +112,7 @@ class Dispatch:
             return None
         in_use = self._in_use(now)
         model = min(ready, key=lambda model: (_turn(model, in_use), model.served_at))
-        if lane.batches and model.gathering("work" if model.shelf.interactive else "bulk"):
+        if lane.batches and model.gathering(model.shelf.next_class):
             return None
         return model, model.shelf.take(self._part(lane, model), model.cost)
 
@@ -228,7 +228,8 @@ class Dispatch:
 
 
 def _turn(model: ModelState, in_use: int) -> float:
-    return turn_of(model.shelf.due, model.waiting_s, model.batch_s, in_use)
+    shelf = model.shelf
+    return turn_of(shelf.due, model.waiting[shelf.next_class], model.batch_s, in_use)
 
 
 def _by_unit(items: list[Item]) -> dict[str, list[Item]]:
