@@ -99,3 +99,11 @@ def test_in_a_large_pool_too_workers_hear_of_the_pulls_of_some_others() -> None:
     assert outcome.answered == len(coming)
     assert {worker.core.workers for worker in playing.stage.workers} == {18}
     assert outcome.told > 0
+
+
+def test_a_large_pool_of_few_models_begins_with_full_batches() -> None:
+    """Lanes that share models take a part of what waits, but not of what they never had."""
+    world, span = scenario(20, 60), Span(0.0, 0.1)
+    coming = requests(world.models, world.traffic, 0.5 * world.capacity, span.seconds, seed=6)
+    outcome = play(world, PULL, coming, span, seed=6)
+    assert outcome.p99_s < 0.06  # 92 ms if batches grow from one unit

@@ -19,7 +19,7 @@ from shoal.core.batcher import BULK_SHARE
 from shoal.core.delivery import Units
 from shoal.core.lanes import Lane
 from shoal.core.models import ModelState
-from shoal.core.sources import NEVER, Source, Sources
+from shoal.core.sources import IN_USE_S, NEVER, Source, Sources
 from shoal.core.urgency import turn_of
 from shoal.values import TrafficClass
 
@@ -93,6 +93,10 @@ class Plan:
         if in_use * LANES_A_MODEL > lanes:
             return FILL if in_use > 1 else 1.0
         model = self._models[source.model]
+        if not model.ran_s or self._now - model.served_at > IN_USE_S:
+            return (
+                1.0  # nothing is known of its batches; a large pool would grow them from one unit
+            )
         told = source.pending if self._now - source.told_at <= TOLD_S else 0
         seconds = max(GROWTH * model.ran_s, told * model.unit_s / lanes)
         return min(1.0, seconds / model.batch_s)
