@@ -451,7 +451,7 @@ def test_others_are_told_of_a_batch_pull_and_of_what_it_left() -> None:
     core.handle(ev.PeerPulled("m", "work", pending=2, due=1.9), 1.02)
     out = core.handle(ev.Ticked(), 1.0465)
     assert out == [
-        ev.Pull(3, "m", 1, standing=False),
+        ev.Pull(3, "m", 2, standing=False),
         ev.TellPulled(EVERYBODY, "m", "work", pending=0, due=1.0465 + PATIENCE_S),
     ]
     core.handle(ev.Arrived(head("x"), 3, pending=3), 1.047)
