@@ -96,8 +96,13 @@ class ModelState:
 
     @property
     def batch_s(self) -> float:
-        """Predicted seconds of all items of a full batch, without its fixed cost."""
-        return max(self.unit_s, self.spec.budget.seconds - self.cost.base_s)
+        """Predicted seconds of all items of a full batch, without its fixed cost.
+
+        One unit at least, as a batch takes an item even if its fixed cost alone is above the budget;
+        no more than the budget, as a unit may be several batches.
+        """
+        budget_s = self.spec.budget.seconds
+        return max(min(self.unit_s, budget_s), budget_s - self.cost.base_s)
 
     @property
     def waiting_s(self) -> float:
