@@ -1,5 +1,7 @@
 """What is pulled, for which model, what is given back, and who gets which lane: exact instructions."""
 
+from collections import Counter
+
 import pytest
 
 from shoal.core import events as ev
@@ -7,13 +9,14 @@ from shoal.core.batcher import BULK_SHARE, Budget
 from shoal.core.models import ModelSpec
 from shoal.core.plan import GROWTH
 from shoal.core.returning import MAX_DELIVERED, MOST_RETURNED
-from shoal.core.urgency import turn_of
+from shoal.core.urgency import FULL, turn_of
 from shoal.core.worker import WorkerConfig, WorkerCore
 from shoal.values import Features, TrafficClass
 
 #: One token, one millisecond; a batch may have 100 tokens.
 BUDGET = Budget(seconds=0.1, tokens=8192, items=64)
 MODELS = ["a", "b", "c"]
+PULL_MARGIN_S = 0.004
 
 
 def spec(name: str) -> ModelSpec:
@@ -23,19 +26,21 @@ def spec(name: str) -> ModelSpec:
 class Desk:
     """A worker on which all models are resident, and what it said."""
 
-    def __init__(self, lanes: int = 1, peers: bool = False) -> None:
+    def __init__(self, lanes: int = 1, peers: bool = False, models: list[str] = MODELS) -> None:
         names = [f"lane{number}" for number in range(lanes)]
-        config = WorkerConfig(names, [spec(name) for name in MODELS], pinned=MODELS)
+        config = WorkerConfig(
+            names, [spec(name) for name in models], pinned=models, pull_margin_s=PULL_MARGIN_S
+        )
         self.core = WorkerCore(config)
         self.now = 0.0
         self.said: list[ev.Instruction] = []
         self.do(ev.Ticked())
         for lane in names:
             self.do(ev.RuntimeStarted(lane, "fake"))
-            for model in MODELS:
+            for model in models:
                 self.do(ev.Loaded(lane, model, 1, 0.1))
         if peers:
-            self.do(ev.PeerSeen("peer", {m: ev.PeerModel("resident", 1) for m in MODELS}))
+            self.do(ev.PeerSeen("peer", {m: ev.PeerModel("resident", 1) for m in models}))
 
     def do(self, event: ev.Event) -> list[ev.Instruction]:
         out = self.core.handle(event, self.now)
@@ -136,6 +141,44 @@ def test_a_queue_is_taken_for_as_full_as_it_fills_up_in_the_time() -> None:
     )
 
 
+def flooded(models: int, deadline: float) -> list[str]:
+    """One lane, more work of each model than it can do, and a lone request: what ran before that."""
+    floods = [f"m{number}" for number in range(models)]
+    desk = Desk(peers=True, models=["a", "rare", *floods])
+    desk.busy()
+    for flood in floods:
+        desk.arrive(f"first{flood}", flood, 95, pending=400)  # goes back: the lane is busy
+    ran: list[str] = []
+    for batch in range(1, 4 * models):
+        if batch == 2 * models:
+            ran.clear()
+            desk.arrive("rare", "rare", 95, deadline=desk.now + deadline)
+        lane = next(iter(desk.core.lanes.values()))
+        (pull,) = pulls(desk.at(lane.free_at - 0.0035))
+        if pull[0] == "rare":
+            return ran
+        ran.append(pull[0])
+        desk.arrive(f"u{batch}", pull[0], 95, pending=400)
+        desk.prepare(f"u{batch}", 95)
+        desk.do(ev.PullEnded(desk.pull_of(pull[0])))
+        desk.now = lane.free_at
+        desk.do(ev.Finished("lane0", batch, lane.batches[0].predicted_s))
+    raise AssertionError("it never came")
+
+
+@pytest.mark.parametrize("models", [3, 12, 40])
+def test_a_lone_request_beside_floods_waits_for_one_batch_of_each_and_three_more(
+    models: int,
+) -> None:
+    ran = flooded(models, deadline=600.0)
+    assert len(ran) <= models + FULL
+    assert max(Counter(ran).values()) <= 2
+
+
+def test_a_lone_request_with_little_time_is_in_time_beside_floods() -> None:
+    assert len(flooded(8, deadline=0.3)) < 3
+
+
 def test_a_deadline_that_is_near_counts_before_age() -> None:
     desk = Desk(peers=True)
     desk.busy()
@@ -198,6 +241,19 @@ def test_bulk_that_waits_for_long_gives_its_model_no_earlier_turn() -> None:
         desk.prepare(unit, 5)
     (run,) = runs(desk.do(ev.Finished("lane0", 1, 0.05)))
     assert run.model == "c"
+
+
+def test_a_pull_that_brought_nothing_tells_not_how_long_preparing_takes() -> None:
+    desk = Desk()
+    desk.busy()
+    ((model, *_),) = pulls(desk.at(0.047))
+    desk.do(ev.PullEnded(desk.pull_of(model), found_all=True))
+    desk.now = 0.05
+    desk.do(ev.Finished("lane0", 1, 0.05))
+    desk.now = 5.0
+    desk.arrive("late", model, 50)
+    (run,) = desk.prepare("late", 50)
+    assert desk.core.next_wake(desk.now) == pytest.approx(5.0 + run.predicted_s - PULL_MARGIN_S)
 
 
 # --- standing pulls -------------------------------------------------------------------------------

@@ -6,7 +6,8 @@ for what is lacking one source is chosen. Interactive work covers a lane before 
 Where many lanes share few models, a lane does not take all that waits: the next lane is free in a
 moment and would find nothing, and batches would be now large, now tiny, which is what the slowest
 requests feel. It asks for somewhat more than its batches lately were, or for its share of what is
-known to wait if that is more. With many models a queue is visited seldom, and all of it is taken.
+known to wait if that is more. With many models a queue is visited seldom, and nearly a full batch of
+it is taken.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class Plan:
         model = self._models[source.model]
         if not model.ran_s or self._now - model.served_at > IN_USE_S:
             return (
-                1.0  # nothing is known of its batches; a large pool would grow them from one unit
+                1.0  # of its batches nothing is known; a large pool would grow them from one unit
             )
         told = source.pending if self._now - source.told_at <= TOLD_S else 0
         seconds = max(GROWTH * model.ran_s, told * model.unit_s / lanes)

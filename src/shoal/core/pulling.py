@@ -116,8 +116,8 @@ class Pulls:
         took_s, source.asked_at = now - source.asked_at, None
         self.lead.took(took_s)
 
-    def gave_back(self, unit: UnitHead, now: float) -> None:
-        self.sources.gave_back(unit, now)
+    def gave_back(self, unit: UnitHead) -> None:
+        self.sources.gave_back(unit)
 
     def bulk_wanted(self, models: list[str], now: float) -> None:
         """A gateway has bulk work for these models."""

@@ -39,7 +39,7 @@ class Source:
         came_at: when it last brought a unit.
         asked: units of the open batch pull that have not come.
         inflow: how fast units come to it.
-        asked_at: when that was opened; None once what it brought is prepared.
+        asked_at: when that was opened; None once what it brought is prepared, or if it brought nothing.
         wanted_until: bulk is asked for only while some gateway says that there is any.
     """
 
@@ -217,6 +217,8 @@ class Sources:
             source.standing = None
         else:
             source.batch, source.asked = None, 0
+            if source.asked_at is not None and source.came_at < source.asked_at:
+                source.asked_at = None
             del self.asking[pull]
         self._idle(source)
 
@@ -239,8 +241,8 @@ class Sources:
             self._close(event.pull)
         return False
 
-    def gave_back(self, unit: UnitHead, now: float) -> None:
+    def gave_back(self, unit: UnitHead) -> None:
         """This unit waits in its queue again, at the head."""
         source = self._all[unit.klass][unit.model]
-        source.pending, source.told_at = source.pending + 1, now
+        source.pending += 1
         source.due = min(source.due, due_of(unit))

@@ -222,7 +222,7 @@ class WorkerCore:
         if asked:
             return out
         if self._returning.unasked(unit, now):
-            self._pulls.gave_back(unit, now)
+            self._pulls.gave_back(unit)
             return self.units.give_back(unit.id, AT_ONCE_S)
         return out
 
@@ -255,7 +255,7 @@ class WorkerCore:
         """Give back what turned out to be too much."""
         heads = self._returning.excess(model, slower)
         for head in heads:
-            self._pulls.gave_back(head, now)
+            self._pulls.gave_back(head)
         return [i for head in heads for i in self.units.give_back(head.id, AT_ONCE_S)]
 
     def _demand_seen(self, event: ev.DemandSeen, now: float) -> list[Instruction]:
