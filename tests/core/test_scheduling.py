@@ -167,7 +167,7 @@ def flooded(models: int, deadline: float) -> list[str]:
 
 
 @pytest.mark.parametrize("models", [3, 12, 40])
-def test_a_lone_request_beside_floods_waits_for_one_batch_of_each_and_three_more(
+def test_a_lone_request_waits_for_one_batch_of_each_flood_of_its_age_and_three_more(
     models: int,
 ) -> None:
     ran = flooded(models, deadline=600.0)

@@ -95,9 +95,7 @@ class Plan:
             return FILL if in_use > 1 else 1.0
         model = self._models[source.model]
         if not model.ran_s or self._now - model.served_at > IN_USE_S:
-            return (
-                1.0  # of its batches nothing is known; a large pool would grow them from one unit
-            )
+            return 1.0  # its batches are not known; a large pool would grow them from one unit
         told = source.pending if self._now - source.told_at <= TOLD_S else 0
         seconds = max(GROWTH * model.ran_s, told * model.unit_s / lanes)
         return min(1.0, seconds / model.batch_s)
