@@ -120,12 +120,13 @@ def test_the_oldest_is_pulled_next_but_a_full_batch_counts_as_somewhat_older(
     assert [pull[0] for pull in pulls(desk.at(0.047))] == [next_]
 
 
-def test_a_full_batch_counts_as_an_eighth_of_it_older_for_each_model_in_use_and_three_at_most() -> (
+def test_a_full_batch_counts_as_an_eighth_of_it_older_for_each_model_in_use_and_a_quarter_second_at_most() -> (
     None
 ):
     older_s = [-turn_of(0.0, 5.0, 0.1, in_use) for in_use in (1, 8, 24, 200)]
-    assert older_s == pytest.approx([0.0125, 0.1, 0.3, 0.3])
+    assert older_s == pytest.approx([0.0125 * share for share in (1, 8, 20, 20)])
     assert turn_of(1.0, 0.05, 0.1, 24) == pytest.approx(1.0 - 0.15)
+    assert turn_of(1.0, 0.05, 0.02, 24) == pytest.approx(1.0 - 0.06)
 
 
 def test_a_queue_is_taken_for_as_full_as_it_fills_up_in_the_time() -> None:

@@ -26,6 +26,8 @@ FULL = 3.0
 #: The same for each model in use. Where a few models share a device their queues are visited often
 #: anyway, and a lone request beside a flood for another model should not wait for more batches of that.
 FULL_A_MODEL = 1 / 8
+#: The most by which it comes earlier: batches of slow models must not outrun deadlines of a second.
+MOST_AHEAD_S = PATIENCE_S / 4
 
 
 def due_of(head: UnitHead) -> float:
@@ -46,4 +48,5 @@ def turn_of(due: float, waiting_s: float, batch_s: float, in_use: int) -> float:
     `due`: of its first unit. `waiting_s`: predicted seconds of all that waits for it. `batch_s`: of
     a full batch. `in_use`: models that are asked for here.
     """
-    return due - min(FULL, FULL_A_MODEL * in_use) * min(waiting_s, batch_s)
+    ahead_s = min(FULL, FULL_A_MODEL * in_use) * min(waiting_s, batch_s)
+    return due - min(ahead_s, MOST_AHEAD_S)
