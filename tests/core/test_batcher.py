@@ -43,6 +43,12 @@ def test_an_item_over_the_budget_runs_alone() -> None:
     assert [i.tokens for i in shelf.take(BUDGET, COST)] == [10]
 
 
+def test_where_the_fixed_cost_is_above_the_budget_items_may_take_as_long_as_that() -> None:
+    shelf, slow = Shelf(), CostModel(0.2, 1e-3, 0.0, 0.0)
+    add(shelf, "r", items("u", *[30] * 20))
+    assert [len(shelf.take(BUDGET, slow)) for _ in range(3)] == [6, 6, 6]
+
+
 def test_tokens_and_items_bound_a_batch() -> None:
     shelf = Shelf()
     add(shelf, "r", items("u", *[10] * 10))

@@ -14,10 +14,8 @@ def test_a_full_batch_is_what_the_fixed_cost_leaves_of_the_budget() -> None:
     assert model(base_s=0.04).batch_s == pytest.approx(0.06)
 
 
-def test_a_fixed_cost_above_the_budget_leaves_one_unit() -> None:
-    slow = model(base_s=0.2)
-    slow.unit_seen(0.005)
-    assert slow.batch_s == slow.unit_s == 0.005
+def test_a_fixed_cost_above_the_budget_leaves_as_much_for_items() -> None:
+    assert model(base_s=0.2).batch_s == pytest.approx(0.2)
 
 
 def test_a_unit_of_several_batches_is_not_taken_for_one() -> None:

@@ -26,6 +26,15 @@ from shoal.values import TrafficClass
 BULK_SHARE = 0.5
 
 
+def room_s(budget_s: float, base_s: float) -> float:
+    """Seconds that a batch's items may take: what its fixed cost leaves of the budget.
+
+    At least as much as that cost: a device that became so slow that the budget cannot be kept would
+    else run one item at a time, and collapse.
+    """
+    return max(budget_s - base_s, base_s)
+
+
 class Budget(msgspec.Struct, frozen=True):
     """Bounds of one batch: predicted seconds, tokens (memory), items."""
 
@@ -155,7 +164,7 @@ class Shelf:
             left = _Left(budget, cost, pads=self._pads)
             batch = self._fill(self._queues["work"], left)
             if not self._queues["work"]:
-                left.seconds -= budget.seconds * (1.0 - BULK_SHARE)
+                left.seconds -= room_s(budget.seconds, cost.base_s) * (1.0 - BULK_SHARE)
                 batch += self._fill(self._queues["bulk"], left)
             self._took(batch)
         self._count -= len(batch)
@@ -208,7 +217,7 @@ class _Left:
     __slots__ = ("_budget", "_item_s", "_items", "_longest", "_pads", "_tokens", "seconds")
 
     def __init__(self, budget: Budget, cost: CostModel, *, pads: bool) -> None:
-        self.seconds = budget.seconds - cost.base_s
+        self.seconds = room_s(budget.seconds, cost.base_s)
         self._budget = budget
         self._item_s = cost.item_s
         self._pads = pads

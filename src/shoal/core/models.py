@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from shoal.core.batcher import Budget, Shelf
+from shoal.core.batcher import Budget, Shelf, room_s
 from shoal.core.cost import TERMS, CostModel, Work
 from shoal.core.memory import Footprint
 from shoal.core.sources import Source
@@ -98,11 +98,10 @@ class ModelState:
     def batch_s(self) -> float:
         """Predicted seconds of all items of a full batch, without its fixed cost.
 
-        One unit at least, as a batch takes an item even if its fixed cost alone is above the budget;
-        no more than the budget, as a unit may be several batches.
+        One unit at least, but no more than the budget, as a unit may be several batches.
         """
         budget_s = self.spec.budget.seconds
-        return max(min(self.unit_s, budget_s), budget_s - self.cost.base_s)
+        return max(min(self.unit_s, budget_s), room_s(budget_s, self.cost.base_s))
 
     @property
     def waiting_s(self) -> float:
