@@ -55,7 +55,7 @@ def test_a_device_that_is_not_there(device: str) -> None:
         ({"heads": {"dence": {}}}, "no head 'dence'.*did you mean 'dense'"),
         ({"heads": {"dense": {"pooling": "meen"}}}, "no pooling 'meen'.*did you mean 'mean'"),
         ({"dtype": "int3"}, "unknown dtype 'int3'"),
-        ({"max_tokens": 65}, "max_tokens of m is 65, but its positions allow 1 to 64"),
+        ({"max_tokens": 65}, "max_tokens is 65, but the model's positions allow 1 to 64"),
         ({"max_tokens": 0}, "allow 1 to 64"),
         ({"options": {"inputs": "text"}}, "no options; its profile gives inputs"),
     ],
