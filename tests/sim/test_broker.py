@@ -209,6 +209,17 @@ def test_what_a_dead_worker_held_comes_back() -> None:
     assert model.holder.deliveries[-1] == (3, "a", 2, 0)
 
 
+def test_what_a_dead_worker_had_asked_for_comes_back_too() -> None:
+    """Its pull was on its way when it died."""
+    model = Modelled()
+    model.step(("publish", "a", 0))
+    model.broker.lost(model.holder)
+    model.step(("take", 1, 1))
+    model.clock.run(model.clock.now + 5.0)
+    model.step(("take", 2, 1))
+    assert model.holder.deliveries[-1] == (2, "a", 2, 0)
+
+
 def test_what_nobody_takes_in_time_is_gone() -> None:
     model = Modelled()
     model.step(("publish", "a", 0))

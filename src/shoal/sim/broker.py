@@ -98,6 +98,7 @@ class Broker:
         self._consumers: dict[str, _Consumer] = {}
         self._pulls: dict[tuple[Holder, int], _Pull] = {}
         self._held: dict[Holder, dict[Message, None]] = {}
+        self._lost: set[Holder] = set()
         # By how long they wait: the first to end is the first that came. The clock has one call for each
         # line; a call for each of a thousand workers' pulls would make its heap slow.
         self._ends: dict[float, deque[tuple[float, _Pull]]] = {}
@@ -185,7 +186,10 @@ class Broker:
         message.deliveries += 1
         self.redelivered += message.deliveries > 1
         holder = message.holder = pull.holder
-        self._held.setdefault(holder, {})[message] = None
+        if holder in self._lost:  # its pull was on its way when it died
+            self._clock.after(self._ack_wait_s, self._return, message)
+        else:
+            self._held.setdefault(holder, {})[message] = None
         pull.count -= 1
         filled = not pull.count
         if filled:
@@ -212,6 +216,7 @@ class Broker:
 
     def lost(self, holder: Holder) -> None:
         """A worker died: its pulls are gone at once, what it held comes back after `ack_wait_s`."""
+        self._lost.add(holder)
         for key in [key for key in self._pulls if key[0] is holder]:
             self._pulls.pop(key).open = False
         for message in self._held.pop(holder, {}):
