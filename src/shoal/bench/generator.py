@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
+from abc import ABC, abstractmethod
 from collections import Counter, deque
 from typing import cast
 
@@ -73,7 +74,7 @@ class _Line(asyncio.Protocol):
             self._run.lost(why)
 
 
-class _Run:
+class _Run(ABC):
     """One load under way; how its requests follow each other, its kinds decide."""
 
     def __init__(self, targets: list[Target], *, keep: bool) -> None:
@@ -123,9 +124,9 @@ class _Run:
             self.errors[str(status)] += 1
         self.free(line)
 
+    @abstractmethod
     def free(self, line: _Line) -> None:
         """A line has nothing under way any more."""
-        raise NotImplementedError
 
     def gone(self, line: _Line) -> None:
         """A line is closed."""

@@ -41,7 +41,6 @@ from shoal.core.events.pool import (
     Unclaim,
 )
 from shoal.core.events.pulls import Arrived, Pull, PullEnded, Withdraw
-from shoal.core.events.union import Event, Instruction
 from shoal.core.events.units import (
     Cancelled,
     Fail,
@@ -59,6 +58,60 @@ from shoal.core.events.units import (
     UnitHead,
 )
 from shoal.core.events.worker import BrokerBack, BrokerLost, DrainBegan, Ticked
+
+Event = (
+    Arrived
+    | Prepared
+    | Finished
+    | Settled
+    | PullEnded
+    | Ticked
+    | Unheard
+    | Cancelled
+    | DemandSeen
+    | BatchFailed
+    | Fetched
+    | FetchFailed
+    | Loaded
+    | LoadFailed
+    | Evicted
+    | StatsSeen
+    | PeerSeen
+    | PeerPulled
+    | PeerLost
+    | Claimed
+    | ClaimRefused
+    | RuntimeStarted
+    | RuntimeDied
+    | RuntimeStopped
+    | BrokerLost
+    | BrokerBack
+    | DrainBegan
+)
+
+Instruction = (
+    Pull
+    | Withdraw
+    | TellPulled
+    | Prepare
+    | Run
+    | StartRuntime
+    | KillRuntime
+    | StopRuntime
+    | AskStats
+    | Fetch
+    | Load
+    | Evict
+    | Claim
+    | Unclaim
+    | FailItem
+    | Reply
+    | Fail
+    | SetAside
+    | Return
+    | Terminate
+    | Forget
+)
 
 __all__ = [
     "Arrived",
