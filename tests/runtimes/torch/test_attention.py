@@ -57,9 +57,8 @@ def test_what_a_token_sees(
     # Longer than several chunks, exactly one and two of them, one token more, and shorter ones.
     packed = _packed([300, 128, 1, 129, 256, 6, 7, 7, 128], device)
     torch.manual_seed(5)
-    width = (HEADS + 2 * key_heads) * WIDTH
-    qkv = torch.randn(packed.computed, width).to(device, dtype).unflatten(1, (-1, WIDTH))
-    query, key, value = qkv.split((HEADS, key_heads, key_heads), 1)
+    qkv = torch.randn(packed.computed, HEADS + 2 * key_heads, WIDTH).to(device, dtype)
+    query, key, value = qkv.tensor_split((HEADS, HEADS + key_heads), 1)
     ours = attend_apart(query, key, value, packed, attention)
     assert ours.shape == (packed.computed, HEADS * WIDTH)
     _check(ours, (query, key, value), packed, attention, tolerance)

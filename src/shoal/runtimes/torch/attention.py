@@ -70,12 +70,13 @@ def attend_apart(
         # The kernel wants heads of a multiple of 8, up to 256.
         if query.shape[2] % 8 == 0 and query.shape[2] <= 256 and options.keys() <= _taken(kernel):
             at, longest = packed.offsets, packed.longest
-            return kernel(query, key, value, at, at, longest, longest, **options).flatten(1)
+            attended: Tensor = kernel(query, key, value, at, at, longest, longest, **options)
+            return attended.flatten(1)
     return _by_group(query, key, value, packed, attention)
 
 
 @cache
-def _varlen_kernel(device: torch.device) -> Callable[..., Tensor] | None:
+def _varlen_kernel(device: torch.device) -> Callable[..., Any] | None:
     """Flash attention over packed rows, where torch (2.10 and later) and the GPU have it."""
     try:
         from torch.nn.attention.varlen import varlen_attn
@@ -86,7 +87,7 @@ def _varlen_kernel(device: torch.device) -> Callable[..., Tensor] | None:
 
 
 @cache
-def _taken(kernel: Callable[..., Tensor]) -> frozenset[str]:
+def _taken(kernel: Callable[..., Any]) -> frozenset[str]:
     """What this torch's kernel can be told: windows and shared heads came after 2.10."""
     return frozenset(inspect.signature(kernel).parameters)
 
@@ -107,8 +108,8 @@ def _by_group(
     query: Tensor, key: Tensor, value: Tensor, packed: Packed, attention: Attention
 ) -> Tensor:
     parts = [
-        _dense(*(_of_group(rows, group) for rows in (query, key, value)), attention)
-        for group in packed.groups
+        _dense(_of_group(query, g), _of_group(key, g), _of_group(value, g), attention)
+        for g in packed.groups
     ]
     filling = query.shape[0] - packed.groups[-1].stop
     if filling:
@@ -118,7 +119,7 @@ def _by_group(
 
 def _of_group(rows: Tensor, group: Group) -> Tensor:
     """[computed, heads, width] -> a view of the group's, [items, heads, length, width]."""
-    split = rows[group.start : group.stop].unflatten(0, (group.items, group.length))
+    split = rows[group.start : group.stop].view(group.items, group.length, *rows.shape[1:])
     return split.transpose(1, 2)
 
 
