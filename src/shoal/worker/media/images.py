@@ -1,0 +1,125 @@
+"""Images: the bytes of a file to the pixels that a model takes.
+
+Decides what counts as an image, and how one is shown that has no three channels of eight bits:
+upright as its EXIF says, alpha on white, the first picture of a moving one. Sizes and filters are
+the model's own (`ImageProcessing`); normalising is the runtime's.
+"""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from shoal.catalog.preprocessing import ImageProcessing, Size
+from shoal.errors import InvalidItem
+
+Pixels = NDArray[np.uint8]
+
+#: What is read. Pillow knows more, and some of it starts other programs (EPS).
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
+#: Samples of 16 bits: Pillow's own conversion to 8 would show all above 255 as white.
+_SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N")
+
+# Sizes are checked below, against the worker's own limit.
+Image.MAX_IMAGE_PIXELS = None
+
+
+def read_image(data: bytes, max_pixels: int) -> Image.Image:
+    """The picture in a file, upright, as RGB; its size is looked at before it is decoded.
+
+    Raises:
+        InvalidItem: no image of a known format, damaged or cut off, or of more pixels.
+    """
+    try:
+        image = Image.open(io.BytesIO(data), formats=FORMATS)
+    except UnidentifiedImageError:
+        known = ", ".join(FORMATS)
+        raise InvalidItem(f"this item is no image that can be read; these can: {known}") from None
+    except Exception as error:  # what a damaged header raises is up to each format
+        raise _damaged(error) from None
+    check_pixels(image.width, image.height, max_pixels)
+    try:
+        image.load()
+        return _rgb(_upright(image))
+    except (InvalidItem, MemoryError):
+        raise
+    except Exception as error:  # as above: struct.error, SyntaxError, OSError and others
+        raise _damaged(error) from None
+
+
+def check_pixels(width: int, height: int, most: int) -> None:
+    """Raises `InvalidItem` where a picture of this size would have more pixels than `most`."""
+    if width * height > most:
+        raise InvalidItem(
+            f"this image has {width} x {height} pixels, and at most {most} are taken "
+            "(`media_pixels` of the worker); send a smaller one"
+        )
+
+
+def _damaged(error: Exception) -> InvalidItem:
+    return InvalidItem(f"this image is damaged or cut off: {error}")
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    try:
+        return ImageOps.exif_transpose(image)
+    except Exception:  # the notes beside a picture may be broken, and the picture whole
+        return image
+
+
+def _rgb(image: Image.Image) -> Image.Image:
+    if image.mode in _SIXTEEN_BITS:
+        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert("RGB")
+    if image.mode in ("I", "F"):
+        raise InvalidItem(
+            "this image has samples of 32 bits, and no range that says what is white; convert it "
+            "to 8 or 16 bits"
+        )
+    if not image.has_transparency_data:
+        return image.convert("RGB")
+    image = image.convert("RGBA")
+    paper = Image.new("RGBA", image.size, "white")
+    return Image.alpha_composite(paper, image).convert("RGB")
+
+
+def fitted(image: Image.Image, processing: ImageProcessing, max_pixels: int) -> Pixels:
+    """[height, width, 3] as the model takes it: resized and cropped as its processor would.
+
+    Raises `InvalidItem` where the shape of the image makes that larger than `max_pixels`.
+    """
+    if processing.resize is not None:
+        width, height = _resized(image.width, image.height, processing.resize)
+        check_pixels(width, height, max_pixels)
+        image = image.resize((width, height), Image.Resampling(processing.resample))
+    pixels: Pixels = np.asarray(image, np.uint8)
+    return pixels if processing.crop is None else _cropped(pixels, *processing.crop)
+
+
+def _resized(width: int, height: int, size: Size) -> tuple[int, int]:
+    """Rounded as transformers' `get_resize_output_image_size` rounds."""
+    if size.shortest_edge is None:
+        assert size.width is not None and size.height is not None, "one or the other is given"
+        return size.width, size.height
+    short, long = min(width, height), max(width, height)
+    longer = int(size.shortest_edge * long / short)
+    return (size.shortest_edge, longer) if width <= height else (longer, size.shortest_edge)
+
+
+def _cropped(pixels: Pixels, height: int, width: int) -> Pixels:
+    """The middle; where the image is smaller it lies on black, as transformers has it."""
+    rows, columns = _middle(pixels.shape[0], height), _middle(pixels.shape[1], width)
+    whole = np.zeros((height, width, 3), np.uint8)
+    whole[rows[1], columns[1]] = pixels[rows[0], columns[0]]
+    return whole
+
+
+def _middle(have: int, want: int) -> tuple[slice, slice]:
+    """Along one axis: what is taken, and where it goes."""
+    if have >= want:
+        start = (have - want) // 2
+        return slice(start, start + want), slice(0, want)
+    start = -((have - want) // 2)
+    return slice(0, have), slice(start, start + have)
