@@ -11,12 +11,13 @@ closer to float32 (least cosine of 600 texts 0.99997 instead of 0.99989).
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from shoal.runtimes.torch.linear import Activation, Linear, linear
-from shoal.runtimes.torch.weights import Weights
+from shoal.runtimes.torch.weights import Shape, Weights
 
 Norm = Callable[[Tensor], Tensor]
 
@@ -24,40 +25,72 @@ Norm = Callable[[Tensor], Tensor]
 class Layers:
     """Builds the parts of one model from its weights, in one dtype on one device.
 
-    `bytes` counts the tensors handed out so far.
+    `dtype` is that of products, `stream_dtype` that of all else.
     """
 
     def __init__(self, weights: Weights, dtype: torch.dtype, device: torch.device) -> None:
-        self._weights, self._dtype, self._device = weights, dtype, device
+        self._weights = weights
+        self.dtype, self.device = dtype, device
         self.stream_dtype = torch.float32 if device.type == "cpu" else dtype
-        self.bytes = 0
+        self._bytes = 0
+        self._beside: list[Layers] = []
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all tensors that were handed out so far."""
+        return self._bytes + sum(layers.bytes for layers in self._beside)
+
+    @property
+    def folder(self) -> Path:
+        """The model's."""
+        return self._weights.folder
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._weights
+
+    def expect(self, name: str, *shape: int | None) -> Shape:
+        """The shape of a tensor; None fits any number. Raises `ModelLoadFailed` naming it."""
+        return self._weights.expect(name, shape)
+
+    def beside(self, name: str) -> Layers:
+        """Those of a folder inside the model's, with weights of its own."""
+        layers = Layers(Weights(self.folder / name, lambda stored: stored), self.dtype, self.device)
+        self._beside.append(layers)
+        return layers
 
     def tensor(self, name: str) -> Tensor:
         """A tensor in the dtype of the residual stream."""
-        return self._counted(self._weights.read(name, self.stream_dtype, self._device))
+        return self._counted(self._weights.read(name, self.stream_dtype, self.device))
 
     def table(self, name: str) -> Tensor:
         """A lookup table [rows, width]; on CPU it stays in the file, read row by row."""
-        return self._counted(self._weights.map(name, self.stream_dtype, self._device))
+        return self._counted(self._weights.map(name, self.stream_dtype, self.device))
 
-    def linear(self, *names: str, activation: Activation | None = None) -> Linear:
+    def linear(
+        self, *names: str, activation: Activation | None = None, bias: bool = True
+    ) -> Linear:
         """``name.weight`` and ``name.bias``; several names make one product, in this order."""
-        weight = self._factor([f"{name}.weight" for name in names])
-        bias = self._factor([f"{name}.bias" for name in names])
-        return linear(weight, bias, activation)
+        weights = [f"{name}.weight" for name in names]
+        return self.product(weights, [f"{name}.bias" for name in names] if bias else [], activation)
+
+    def product(
+        self, weights: list[str], biases: list[str], activation: Activation | None = None
+    ) -> Linear:
+        """As `linear`, by the whole names of the tensors; several are put one below the other."""
+        bias = self._factor(biases) if biases else None
+        return linear(self._factor(weights), bias, activation)
 
     def _factor(self, names: list[str]) -> Tensor:
-        parts = [
-            self._counted(self._weights.read(name, self._dtype, self._device)) for name in names
-        ]
+        parts = [self._counted(self._weights.read(name, self.dtype, self.device)) for name in names]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def _counted(self, tensor: Tensor) -> Tensor:
-        self.bytes += tensor.nbytes
+        self._bytes += tensor.nbytes
         return tensor
 
-    def layer_norm(self, name: str, eps: float) -> Norm:
+    def layer_norm(self, name: str, eps: float, bias: bool = True) -> Norm:
         """``name.weight`` and ``name.bias`` over the last dimension."""
-        weight, bias = self.tensor(f"{name}.weight"), self.tensor(f"{name}.bias")
+        weight = self.tensor(f"{name}.weight")
+        shift = self.tensor(f"{name}.bias") if bias else None
         shape = list(weight.shape)
-        return lambda rows: torch.layer_norm(rows, shape, weight, bias, eps)
+        return lambda rows: torch.layer_norm(rows.to(weight.dtype), shape, weight, shift, eps)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 #: Activations by the names that config.json files use (`hidden_act`).
-Activation = Literal["gelu", "gelu_new", "gelu_pytorch_tanh", "relu"]
+Activation = Literal["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "tanh"]
 
 #: activation -> the name and the algorithm oneDNN's fused product knows it by.
 _FUSED: dict[Activation, tuple[str, str]] = {
@@ -22,6 +22,7 @@ _FUSED: dict[Activation, tuple[str, str]] = {
     "gelu_new": ("gelu", "tanh"),
     "gelu_pytorch_tanh": ("gelu", "tanh"),
     "relu": ("relu", ""),
+    "tanh": ("tanh", ""),
 }
 
 
@@ -95,6 +96,8 @@ class _PlainLinear:
                 return torch.nn.functional.gelu(product, approximate="tanh")
             case "relu":
                 return torch.relu_(product)
+            case "tanh":
+                return torch.tanh_(product)
 
     def add(self, rows: Tensor, residual: Tensor) -> Tensor:
         rows = rows.to(self._weight.dtype)

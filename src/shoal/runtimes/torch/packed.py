@@ -39,6 +39,8 @@ class Packed(msgspec.Struct, frozen=True):
         tokens, positions: int64 [computed]; positions count from 0 in every item. The rows
             past the last group are filling.
         offsets: int32 [items + 1], where each item starts, and the end of the last.
+        types: int64 [computed], 0 in an item's first segment and 1 in its second; None where no
+            item has a second one.
     """
 
     rows: NDArray[np.int64]
@@ -47,10 +49,21 @@ class Packed(msgspec.Struct, frozen=True):
     offsets: Tensor
     groups: list[Group]
     longest: int
+    types: Tensor | None = None
 
     @property
     def computed(self) -> int:
         return self.tokens.shape[0]
+
+    @property
+    def used(self) -> int:
+        """Rows that are no filling."""
+        return self.groups[-1].stop
+
+    @property
+    def lengths(self) -> Tensor:
+        """int32 [items], tokens of each."""
+        return self.offsets.diff()
 
 
 def pack(
@@ -60,18 +73,47 @@ def pack(
     *,
     pass_tokens: int,
     device: torch.device,
+    splits: NDArray[np.int32] | None = None,
 ) -> list[Packed]:
     """Packs the given items of a batch into passes of at most `pass_tokens` (or one item).
 
     tokens: [sum of lengths], the items of the batch end to end. lengths: [items]. rows: the
-    items to take.
+    items to take. splits: [items], tokens of the first of two segments, 0 where there is one.
     """
     ordered = rows[np.argsort(lengths[rows], kind="stable")]
     starts = np.cumsum(lengths) - lengths
     return [
-        _pack_one(tokens, starts, lengths, chosen, device)
+        _pack_one(tokens, starts, lengths, chosen, device, splits)
         for chosen in _passes(ordered, lengths, pass_tokens)
     ]
+
+
+def cut(groups: list[Group], rows: int) -> Iterator[list[Group]]:
+    """Neighbouring items of at most `rows` rows together, as groups; a longer item alone."""
+    chunk: list[Group] = []
+    room = rows
+    for group in groups:
+        start = group.start
+        while start < group.stop:
+            items = min(room // group.length, (group.stop - start) // group.length)
+            if not chunk:
+                items = max(1, items)
+            if items > 0:
+                stop = start + items * group.length
+                chunk.append(Group(start, stop, items, group.length))
+                room -= stop - start
+                start = stop
+            else:
+                yield chunk
+                chunk, room = [], rows
+    if chunk:
+        yield chunk
+
+
+def rounded(rows: int) -> int:
+    """The number of rows that is computed where so many are needed."""
+    step = 1 << max(0, rows.bit_length() - 1 - _SIZES_PER_OCTAVE_LOG2)
+    return -(-rows // step) * step
 
 
 def _passes(
@@ -92,12 +134,13 @@ def _pack_one(
     lengths: NDArray[np.int64],
     rows: NDArray[np.int64],
     device: torch.device,
+    splits: NDArray[np.int32] | None,
 ) -> Packed:
     chosen = lengths[rows]
     offsets = np.zeros(len(rows) + 1, np.int64)
     np.cumsum(chosen, out=offsets[1:])
     used = int(offsets[-1])
-    filled = np.zeros((2, _rounded(used)), np.int64)
+    filled = np.zeros((2, rounded(used)), np.int64)
     positions = np.arange(used) - np.repeat(offsets[:-1], chosen)
     filled[0, :used] = tokens[np.repeat(starts[rows], chosen) + positions]
     filled[1, :used] = positions
@@ -109,7 +152,22 @@ def _pack_one(
         offsets=_to(offsets.astype(np.int32), device),
         groups=_groups(offsets, chosen),
         longest=int(chosen[-1]),
+        types=None if splits is None else _types(splits[rows], chosen, filled[1], device),
     )
+
+
+def _types(
+    splits: NDArray[np.int32],
+    lengths: NDArray[np.int64],
+    positions: NDArray[np.int64],
+    device: torch.device,
+) -> Tensor | None:
+    if not splits.any():
+        return None
+    firsts = np.repeat(np.where(splits == 0, lengths, splits), lengths)
+    types = np.zeros(len(positions), np.int64)
+    types[: len(firsts)] = positions[: len(firsts)] >= firsts
+    return _to(types, device)
 
 
 def _groups(offsets: NDArray[np.int64], lengths: NDArray[np.int64]) -> list[Group]:
@@ -117,11 +175,6 @@ def _groups(offsets: NDArray[np.int64], lengths: NDArray[np.int64]) -> list[Grou
     cuts = [0, *edges.tolist(), len(lengths)]
     at, of = offsets.tolist(), lengths.tolist()
     return [Group(at[a], at[b], b - a, of[a]) for a, b in pairwise(cuts)]
-
-
-def _rounded(rows: int) -> int:
-    step = 1 << max(0, rows.bit_length() - 1 - _SIZES_PER_OCTAVE_LOG2)
-    return -(-rows // step) * step
 
 
 def _to(array: NDArray[Any], device: torch.device) -> Tensor:

@@ -27,7 +27,8 @@ from shoal.errors import (
 from shoal.runtimes.base import OutOfMemory
 from shoal.runtimes.process import rss_bytes
 from shoal.runtimes.torch import memory
-from shoal.runtimes.torch.model import FAMILIES, Model
+from shoal.runtimes.torch.families.known import FAMILIES
+from shoal.runtimes.torch.model import Batch, Model
 from shoal.runtimes.torch.threads import compute_alone
 from shoal.wire.arrays import Array, from_wire, to_wire
 from shoal.wire.socket import (
@@ -114,22 +115,22 @@ class TorchRuntime:
     def run(self, batch: Run) -> Done:
         """One batch through one model. Raises `OutOfMemory`, `UnknownModel`, `InvalidRequest`."""
         model = self._resident(batch.model)
-        tokens, lengths = _read(batch)
+        read = _read(batch)
         threads = model.threads or self._threads
         if threads != torch.get_num_threads():
             torch.set_num_threads(threads)
         began = time.perf_counter()
         try:
-            outputs = model.run(tokens, lengths, batch.heads)
+            outputs = model.run(read, batch.heads)
         except (RuntimeError, MemoryError) as error:
             if not memory.is_out_of_memory(error):
                 raise
             raise OutOfMemory(
-                f"{batch.model}: no memory for {len(lengths)} items of {len(tokens)} tokens"
+                f"{batch.model}: no memory for {len(read.lengths)} items of {len(read.tokens)} tokens"
             ) from None
         seconds = time.perf_counter() - began
         self._batches += 1
-        arrays = {name: to_wire(array) for name, array in outputs.arrays.items()}
+        arrays = {name: to_wire(output.values) for name, output in outputs.outputs.items()}
         return Done(batch.batch, arrays, seconds, outputs.computed_tokens, outputs.failed)
 
     def add_adapter(self, add: AddAdapter) -> None:
@@ -172,7 +173,7 @@ def _device(name: str) -> torch.device:
     return device
 
 
-def _read(batch: Run) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def _read(batch: Run) -> Batch:
     """Tokens and lengths of a batch. Raises `InvalidRequest` where they disagree."""
     if batch.tokens is None or batch.lengths is None:
         raise InvalidRequest("the torch runtime takes tokens and lengths, not texts")
@@ -184,7 +185,7 @@ def _read(batch: Run) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         raise InvalidRequest(
             f"lengths must be counts that add up to the {len(tokens)} tokens of the batch"
         )
-    return tokens, lengths
+    return Batch(tokens, lengths)
 
 
 def _vector(array: Array, what: str) -> NDArray[Any]:

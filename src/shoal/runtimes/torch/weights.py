@@ -1,7 +1,7 @@
 """Reads the tensors of one model folder: safetensors only, checked against what is expected.
 
 Knows file formats and names, not architectures: a family says which tensors it wants and of
-which shape, and what it knows to leave alone.
+which shape.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class _ShardIndex(msgspec.Struct):
 
 
 class Weights:
-    """The tensors of a folder under the names a family knows, in one dtype on one device.
+    """The tensors of a folder under the names a family knows.
 
-    `rename` maps a name in the files to the family's name, or to None for a tensor that the
-    family does not compute with (a pooler, another task's head, stored position ids).
+    `rename` maps a name in the files to the family's name, or to None for a tensor that nothing
+    is ever computed with (stored position ids).
     """
 
     def __init__(self, folder: Path, rename: Callable[[str], str | None]) -> None:
-        self._folder = folder
+        self.folder = folder
         self._files = {name: _open(folder / name) for name in _file_names(folder)}
         self._where: dict[str, tuple[str, str]] = {}
         for file, handle in self._files.items():
@@ -54,25 +54,43 @@ class Weights:
         largest = max(self._where, key=lambda name: math.prod(self._slice(name).get_shape()))
         return torch.bfloat16 if self._slice(largest).get_dtype() == "BF16" else torch.float16
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._where
+
+    def expect(self, name: str, shape: tuple[int | None, ...]) -> Shape:
+        """The shape of a tensor; None fits any number. Raises `ModelLoadFailed` naming it."""
+        found = tuple(self._slice(name).get_shape())
+        fits = [want in (None, have) for want, have in zip(shape, found, strict=False)]
+        if len(shape) != len(found) or not all(fits):
+            wanted = ["any" if want is None else want for want in shape]
+            raise ModelLoadFailed(f"{self.folder}: {name} is {list(found)}, not {wanted}")
+        return found
+
     def check(self, expected: Mapping[str, Shape]) -> None:
-        """Raises `ModelLoadFailed` naming missing, unexpected and wrongly shaped tensors."""
+        """Raises `ModelLoadFailed` naming missing, unexpected and wrongly shaped tensors.
+
+        Unexpected are those beside expected ones (``encoder.…``); what begins otherwise belongs
+        to some head, and only heads that were asked for look for theirs.
+        """
+        roots = {_root(name) for name in expected}
+        there = {name for name in self._where if _root(name) in roots}
         wrong = [
             f"{name} is {found}, not {list(expected[name])}"
-            for name in expected.keys() & self._where.keys()
+            for name in expected.keys() & there
             if (found := self._slice(name).get_shape()) != list(expected[name])
         ]
         problems = {
-            "missing tensors": expected.keys() - self._where.keys(),
-            "unexpected tensors": self._where.keys() - expected.keys(),
+            "missing tensors": expected.keys() - there,
+            "unexpected tensors": there - expected.keys(),
             "tensors of another shape than config.json says": wrong,
         }
         said = [f"{what}: {_listed(names)}" for what, names in problems.items() if names]
         if said:
-            raise ModelLoadFailed(f"{self._folder}: {'; '.join(said)}")
+            raise ModelLoadFailed(f"{self.folder}: {'; '.join(said)}")
 
     def read(self, name: str, dtype: torch.dtype, device: torch.device) -> Tensor:
         """A private copy of a tensor, so that nothing keeps the file mapped."""
-        file, stored = self._where[name]
+        file, stored = self._at(name)
         return _tensor(self._files[file], stored).to(device, dtype, copy=True)
 
     def map(self, name: str, dtype: torch.dtype, device: torch.device) -> Tensor:
@@ -80,12 +98,18 @@ class Weights:
 
         For lookup tables: only rows that were asked for ever reach memory.
         """
-        file, stored = self._where[name]
+        file, stored = self._at(name)
         # A handle of its own: the mapping lives as long as this tensor and no longer.
-        return _tensor(_open(self._folder / file), stored).to(device, dtype)
+        return _tensor(_open(self.folder / file), stored).to(device, dtype)
+
+    def _at(self, name: str) -> tuple[str, str]:
+        """File, and name there. Raises `ModelLoadFailed` naming the tensor."""
+        if name not in self._where:
+            raise ModelLoadFailed(f"{self.folder}: missing tensor: {name}")
+        return self._where[name]
 
     def _slice(self, name: str) -> Any:
-        file, stored = self._where[name]
+        file, stored = self._at(name)
         return self._files[file].get_slice(stored)
 
 
@@ -120,6 +144,10 @@ def _open(path: Path) -> Any:
         return safe_open(path, framework="pt")
     except (SafetensorError, OSError) as error:
         raise ModelLoadFailed(f"{path} is not a readable safetensors file: {error}") from None
+
+
+def _root(name: str) -> str:
+    return name.partition(".")[0]
 
 
 def _tensor(handle: Any, stored: str) -> Tensor:

@@ -1,21 +1,22 @@
 """What a family is: the one file that knows how an architecture computes.
 
-A family reads its own config, says which tensors it needs, and turns packed tokens into packed
-hidden states. It knows nothing of heads, batches or messages.
+A family reads its own config, says which tensors it needs, turns packed tokens into packed hidden
+states, and tells where the tensors of its heads lie. It computes no head and knows nothing of
+batches or messages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
-import torch
 from torch import Tensor
 
-from shoal.errors import ModelLoadFailed
+from shoal.runtimes.torch.heads.layout import Layout
+from shoal.runtimes.torch.layers import Layers
 from shoal.runtimes.torch.packed import Packed
+from shoal.runtimes.torch.weights import Shape
 
 Config = TypeVar("Config", bound=msgspec.Struct)
 
@@ -26,30 +27,33 @@ class Encoder(Protocol):
     Attributes:
         vocabulary: token ids run from 0 to here, exclusive.
         max_tokens: the longest item that its positions allow.
-        parameter_bytes: bytes of its tensors as they are held.
-        activation_bytes_per_token: peak of what one token of a pass needs besides.
+        width: of a hidden state.
+        activation_bytes_per_token: peak of what one token of a pass needs.
     """
 
     vocabulary: int
     max_tokens: int
-    parameter_bytes: int
+    width: int
     activation_bytes_per_token: int
 
     def forward(self, packed: Packed) -> Tensor:
-        """Hidden states after the last layer, [computed, hidden]."""
+        """Hidden states after the last layer, [computed, width]."""
 
 
-#: Folder, dtype (None: the half-precision one that suits the weights) and device -> the loaded encoder. Raises
-#: `ModelLoadFailed` with the reason.
-Family = Callable[[Path, torch.dtype | None, torch.device], Encoder]
+class Family(msgspec.Struct, Generic[Config], frozen=True):
+    """One architecture.
 
+    Attributes:
+        config: the keys of config.json that change what is computed.
+        rename: a tensor's name in the files -> its name here, without the prefix under which a
+            head's class stores the encoder; None for what nothing is computed with.
+        tensors: the encoder's, all of them, by shape.
+        encoder: builds it.
+        heads: where the tensors of its heads lie.
+    """
 
-def read_config(folder: Path, kind: type[Config]) -> Config:
-    """The folder's config.json as `kind`. Raises `ModelLoadFailed` naming file and key."""
-    path = folder / "config.json"
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except OSError as error:
-        raise ModelLoadFailed(f"{path} cannot be read: {error.strerror}") from None
-    except msgspec.DecodeError as error:
-        raise ModelLoadFailed(f"{path}: {error}") from None
+    config: type[Config]
+    rename: Callable[[str], str | None]
+    tensors: Callable[[Config], dict[str, Shape]]
+    encoder: Callable[[Config, Layers], Encoder]
+    heads: Callable[[Config], Layout]

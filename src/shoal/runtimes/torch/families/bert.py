@@ -6,7 +6,6 @@ Serves `BertModel` and every ``BertFor...``, whose encoder sits under ``bert.``.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -14,14 +13,12 @@ import torch
 from torch import Tensor
 
 from shoal.runtimes.torch.attention import attend
-from shoal.runtimes.torch.families.base import read_config
+from shoal.runtimes.torch.families.base import Family
+from shoal.runtimes.torch.heads.layout import Classifier, Layout, Linear, MaskedLM, Norm
 from shoal.runtimes.torch.layers import Layers
 from shoal.runtimes.torch.linear import Activation
 from shoal.runtimes.torch.packed import Packed
-from shoal.runtimes.torch.weights import Shape, Weights
-
-#: Stored beside the encoder by some checkpoints and not computed with.
-_IGNORED = ("pooler.", "cls.", "classifier.", "qa_outputs.", "embeddings.position_ids")
+from shoal.runtimes.torch.weights import Shape
 
 
 class BertConfig(msgspec.Struct, frozen=True):
@@ -39,6 +36,7 @@ class BertConfig(msgspec.Struct, frozen=True):
     hidden_act: Activation = "gelu"
     position_embedding_type: Literal["absolute"] = "absolute"
     is_decoder: Literal[False] = False
+    tie_word_embeddings: bool = True
 
     def __post_init__(self) -> None:
         if self.hidden_size % self.num_attention_heads:
@@ -48,17 +46,9 @@ class BertConfig(msgspec.Struct, frozen=True):
             )
 
 
-def load_bert(folder: Path, dtype: torch.dtype | None, device: torch.device) -> Bert:
-    """Load a folder with a BERT. Raises `ModelLoadFailed` with the reason."""
-    config = read_config(folder, BertConfig)
-    weights = Weights(folder, _rename)
-    weights.check(_tensors(config))
-    return Bert(config, weights, dtype or weights.half_dtype(), device)
-
-
 def _rename(stored: str) -> str | None:
     name = stored.removeprefix("bert.")
-    if name.startswith(_IGNORED):
+    if name == "embeddings.position_ids":  # counted, not learnt
         return None
     # Checkpoints converted from TensorFlow name layer norms so.
     return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace(
@@ -92,35 +82,54 @@ def _tensors(config: BertConfig) -> dict[str, Shape]:
     return shapes
 
 
+def _heads(config: BertConfig) -> Layout:
+    transform = "cls.predictions.transform"
+    return Layout(
+        sequence=Classifier((Linear("pooler.dense", "tanh"), Linear("classifier"))),
+        tokens=(Linear("classifier"),),
+        masked_lm=MaskedLM(
+            (
+                Linear(f"{transform}.dense", config.hidden_act),
+                Norm(f"{transform}.LayerNorm", config.layer_norm_eps),
+            ),
+            *(
+                ("embeddings.word_embeddings.weight", "cls.predictions.bias")
+                if config.tie_word_embeddings
+                else ("cls.predictions.decoder.weight", "cls.predictions.decoder.bias")
+            ),
+        ),
+    )
+
+
 class Bert:
     """The encoder; see `Encoder` for its attributes."""
 
-    def __init__(
-        self, config: BertConfig, weights: Weights, dtype: torch.dtype, device: torch.device
-    ) -> None:
+    def __init__(self, config: BertConfig, layers: Layers) -> None:
         hidden, inner = config.hidden_size, config.intermediate_size
         self.vocabulary = config.vocab_size
         self.max_tokens = config.max_position_embeddings
-        layers = Layers(weights, dtype, device)
+        self.width = hidden
         # Hidden and residual rows; attended rows, and the wider of fused q/k/v and inner rows.
         self.activation_bytes_per_token = (
             2 * hidden * layers.stream_dtype.itemsize
-            + (hidden + max(3 * hidden, inner)) * dtype.itemsize
+            + (hidden + max(3 * hidden, inner)) * layers.dtype.itemsize
         )
         self._words = layers.table("embeddings.word_embeddings.weight")
-        # Single texts are all of token type 0, so its row is added to the positions once.
-        self._positions = (
-            layers.tensor("embeddings.position_embeddings.weight")
-            + layers.tensor("embeddings.token_type_embeddings.weight")[0]
-        )
+        types = layers.tensor("embeddings.token_type_embeddings.weight")
+        # Most texts are all of token type 0, so its row is added to the positions once, and the
+        # other types are what they differ by.
+        self._positions = layers.tensor("embeddings.position_embeddings.weight") + types[0]
+        self._types = types - types[0] if len(types) > 1 else None
         self._norm = layers.layer_norm("embeddings.LayerNorm", config.layer_norm_eps)
         self._layers = [_Layer(config, n, layers) for n in range(config.num_hidden_layers)]
-        self.parameter_bytes = layers.bytes
 
     def forward(self, packed: Packed) -> Tensor:
         """Hidden states after the last layer, [computed, hidden]."""
-        words = torch.embedding(self._words, packed.tokens)
-        hidden = self._norm(words.add_(torch.embedding(self._positions, packed.positions)))
+        rows = torch.embedding(self._words, packed.tokens)
+        rows.add_(torch.embedding(self._positions, packed.positions))
+        if packed.types is not None and self._types is not None:
+            rows.add_(torch.embedding(self._types, packed.types))
+        hidden = self._norm(rows)
         for layer in self._layers:
             hidden = layer(hidden, packed)
         return hidden
@@ -142,3 +151,6 @@ class _Layer:
         attended = attend(self._qkv(hidden), packed, self._heads)
         hidden = self._norm(self._out.add(attended, hidden))
         return self._last_norm(self._down.add(self._up(hidden), hidden))
+
+
+BERT = Family(BertConfig, _rename, _tensors, Bert, _heads)

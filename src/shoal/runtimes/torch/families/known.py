@@ -1,0 +1,10 @@
+"""The families that the torch runtime has, by the name that a card says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shoal.runtimes.torch.families.base import Family
+from shoal.runtimes.torch.families.bert import BERT
+
+FAMILIES: dict[str, Family[Any]] = {"bert": BERT}

@@ -1,0 +1,48 @@
+"""The heads that the torch runtime has, and those that a model was loaded with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shoal.errors import ModelLoadFailed, nearest
+from shoal.runtimes.torch.heads.base import Build, Ground, Head
+from shoal.runtimes.torch.heads.colbert import colbert
+from shoal.runtimes.torch.heads.dense import dense
+from shoal.runtimes.torch.heads.labels import sequence_labels, token_labels
+from shoal.runtimes.torch.heads.lexical import lexical
+from shoal.runtimes.torch.heads.splade import splade
+
+#: `head` of an output's options -> how it is built.
+HEADS: dict[str, Build] = {
+    "dense": dense,
+    "splade": splade,
+    "lexical": lexical,
+    "colbert": colbert,
+    "cross-encoder": sequence_labels,
+    "sequence-labels": sequence_labels,
+    "nli": sequence_labels,
+    "token-labels": token_labels,
+}
+
+
+def build(outputs: dict[str, dict[str, Any]], ground: Ground) -> dict[str, Head]:
+    """The heads of a model by output. Raises `ModelLoadFailed` naming what is unknown or missing.
+
+    outputs: name -> options; without `head` among them the head is named as the output.
+    """
+    return {
+        name: _build(options.get("head", name), options, ground)
+        for name, options in outputs.items()
+    }
+
+
+def _build(head: str, options: dict[str, Any], ground: Ground) -> Head:
+    if head not in HEADS:
+        raise ModelLoadFailed(
+            f"the torch runtime has no head {head!r}; it has {', '.join(HEADS)}"
+            f"{nearest(head, HEADS)}"
+        )
+    try:
+        return HEADS[head](options, ground)
+    except ModelLoadFailed as error:
+        raise ModelLoadFailed(f"head '{head}': {error.message}") from None

@@ -1,0 +1,40 @@
+"""Logits of labels, of a whole sequence or of each of its tokens, as a family lays them out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from shoal.errors import ModelLoadFailed
+from shoal.runtimes.torch.heads.base import Ground, Head, HeadOutput
+from shoal.runtimes.torch.heads.pooling import POOLINGS
+from shoal.runtimes.torch.heads.steps import Stack
+from shoal.runtimes.torch.packed import Packed
+
+
+def sequence_labels(_: dict[str, Any], ground: Ground) -> Head:
+    """Rows [items, labels]; of a cross-encoder, which reads a pair as one sequence, its scores."""
+    layout = ground.layout.sequence
+    if layout is None:
+        raise ModelLoadFailed("this family has no classifier of sequences")
+    pool = POOLINGS[layout.pooling]
+    classify = Stack(layout.steps, ground.layers, ground.width)
+
+    def compute(hidden: Tensor, packed: Packed) -> HeadOutput:
+        return HeadOutput(classify(pool(hidden, packed)).float())
+
+    return Head(compute)
+
+
+def token_labels(_: dict[str, Any], ground: Ground) -> Head:
+    """Ragged rows: [tokens, labels], special tokens included."""
+    layout = ground.layout.tokens
+    if layout is None:
+        raise ModelLoadFailed("this family has no classifier of tokens")
+    classify = Stack(layout, ground.layers, ground.width)
+
+    def compute(hidden: Tensor, packed: Packed) -> HeadOutput:
+        return HeadOutput(classify(hidden)[: packed.used].float(), packed.lengths.long())
+
+    return Head(compute, bytes_per_token=classify.bytes_per_row)

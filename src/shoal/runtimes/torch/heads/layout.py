@@ -1,0 +1,71 @@
+"""Where an architecture keeps the tensors of its heads and what it does with them, as data.
+
+A family fills this in from its config; the heads read and compute it. Names are those that the
+family's `rename` gives. Nothing is loaded here, so a head that nobody asks for costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from shoal.runtimes.torch.linear import Activation
+
+#: How the rows of an item become one.
+Pooling = Literal["mean", "cls", "last", "max"]
+
+
+class Linear(msgspec.Struct, frozen=True):
+    """``name.weight`` [out, in] and, with `bias`, ``name.bias`` [out], then the activation."""
+
+    name: str
+    activation: Activation | None = None
+    bias: bool = True
+
+
+class Norm(msgspec.Struct, frozen=True):
+    """Layer norm: ``name.weight`` and, with `bias`, ``name.bias``, both [width]."""
+
+    name: str
+    eps: float
+    bias: bool = True
+
+
+#: What follows the encoder, first to last.
+Steps = tuple[Linear | Norm, ...]
+
+
+class Classifier(msgspec.Struct, frozen=True):
+    """Labels of a whole sequence: one row by `pooling`, then `steps`; the last gives the logits."""
+
+    steps: Steps
+    pooling: Pooling = "cls"
+
+
+class MaskedLM(msgspec.Struct, frozen=True):
+    """Logits over the vocabulary, a row a token: `transform`, then the decoder.
+
+    Attributes:
+        decoder: the whole name of its weight [vocabulary, width], that of the word embeddings
+            where the two are tied.
+        bias: the whole name of its bias [vocabulary].
+    """
+
+    transform: Steps
+    decoder: str
+    bias: str | None = None
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """The heads that an architecture has; None where it has none of the kind.
+
+    Attributes:
+        sequence: of ``...ForSequenceClassification``.
+        tokens: of ``...ForTokenClassification``; the last step gives a token's logits.
+        masked_lm: of ``...ForMaskedLM``.
+    """
+
+    sequence: Classifier | None = None
+    tokens: Steps | None = None
+    masked_lm: MaskedLM | None = None

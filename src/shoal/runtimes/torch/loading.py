@@ -1,0 +1,66 @@
+"""Loads what a model consists of: its family's encoder and the heads it was asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from shoal.errors import ModelLoadFailed, nearest
+from shoal.runtimes.torch.configs import read_config
+from shoal.runtimes.torch.families.base import Encoder
+from shoal.runtimes.torch.families.known import FAMILIES
+from shoal.runtimes.torch.heads.base import Ground, Head
+from shoal.runtimes.torch.heads.build import build
+from shoal.runtimes.torch.layers import Layers
+from shoal.runtimes.torch.weights import Weights
+from shoal.wire.socket import Load
+
+_DTYPES: dict[str, torch.dtype] = {
+    "float32": torch.float32,
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+}
+
+
+class Parts(NamedTuple):
+    """A model; `heads` by output, `bytes` those of all its tensors."""
+
+    encoder: Encoder
+    heads: dict[str, Head]
+    bytes: int
+
+
+def load_parts(load: Load, device: torch.device) -> Parts:
+    """Reads the weights. Raises `ModelLoadFailed` with the reason."""
+    family = FAMILIES.get(load.family)
+    if family is None:
+        raise ModelLoadFailed(
+            f"the torch runtime has no family {load.family!r}; it has {', '.join(FAMILIES)}"
+            f"{nearest(load.family, FAMILIES)}"
+        )
+    dtype = _dtype(load.dtype, device)
+    folder = Path(load.path)
+    config = read_config(folder / "config.json", family.config)
+    weights = Weights(folder, family.rename)
+    weights.check(family.tensors(config))
+    layers = Layers(weights, dtype or weights.half_dtype(), device)
+    encoder = family.encoder(config, layers)
+    if not 0 < load.max_tokens <= encoder.max_tokens:
+        raise ModelLoadFailed(
+            f"max_tokens is {load.max_tokens}, but the model's positions allow 1 to "
+            f"{encoder.max_tokens}"
+        )
+    ground = Ground(layers, family.heads(config), encoder.width, encoder.vocabulary)
+    heads = build(load.heads, ground)
+    return Parts(encoder, heads, layers.bytes)
+
+
+def _dtype(name: str, device: torch.device) -> torch.dtype | None:
+    """None: the half-precision dtype that suits the weights."""
+    if name == "auto":
+        return torch.float32 if device.type == "cpu" else None
+    if name not in _DTYPES:
+        raise ModelLoadFailed(f"unknown dtype {name!r}; use auto, {', '.join(_DTYPES)}")
+    return _DTYPES[name]
