@@ -15,7 +15,7 @@ TrafficClass = Literal["work", "bulk"]
 Encoding = Literal["json", "msgpack"]
 
 #: Element types a caller may ask vectors in.
-VectorDType = Literal["float32", "float16"]
+VectorDType = Literal["float32", "float16", "int8", "uint8", "binary"]
 
 Task = Literal["encode", "score", "extract", "generate"]
 
@@ -29,6 +29,38 @@ class EncodeParams(msgspec.Struct, frozen=True, array_like=True, tag="encode"):
     normalize: bool | None = None  # None: as the card says
     truncate: bool = True
     prompt: str | None = None  # the name of one of the card's prompts
+
+
+class ScoreParams(msgspec.Struct, frozen=True, array_like=True, tag="score"):
+    """What a caller may ask of `score`; the items are the documents.
+
+    Attributes:
+        query: one item, in the unit's encoding; all documents are scored against it.
+        raw: the model's logit, without the card's activation.
+        truncate: cut documents that are too long; the query is kept.
+    """
+
+    query: bytes
+    raw: bool = False
+    truncate: bool = True
+
+
+class ExtractParams(msgspec.Struct, frozen=True, array_like=True, tag="extract"):
+    """What a caller may ask of `extract`.
+
+    Attributes:
+        labels: what to look for, where the model takes any; else a choice of its own. None: all.
+        threshold: least score of what is told; None: as the card says.
+        multi_label: whether labels of a text exclude each other; None: as the card says.
+    """
+
+    labels: tuple[str, ...] | None = None
+    threshold: float | None = None
+    multi_label: bool | None = None
+    truncate: bool = True
+
+
+Params = EncodeParams | ScoreParams | ExtractParams
 
 
 #: Bytes of text a token, until a tokenizer has told: English WordPiece gives 4 to 5.

@@ -6,15 +6,30 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from shoal.catalog.card import Card, CostSeed, EncodeTask, Memory, Profile, Source, Tasks
+from shoal.catalog.card import (
+    Card,
+    CostSeed,
+    Dense,
+    EncodeTask,
+    ExtractTask,
+    Memory,
+    Multivector,
+    Profile,
+    ScoreTask,
+    Source,
+    Sparse,
+    Tasks,
+)
 from shoal.catalog.parse import parse_card
 
+STRUCTS: list[type[msgspec.Struct]] = [
+    *(Card, Source, Tasks, EncodeTask, Dense, Sparse, Multivector, ScoreTask, ExtractTask),
+    *(Memory, Profile, CostSeed),
+]
 PAGE = (Path(__file__).parents[2] / "docs" / "catalog.md").read_text()
 
 
-@pytest.mark.parametrize(
-    "struct", [Card, Source, Tasks, EncodeTask, Memory, Profile, CostSeed], ids=lambda s: s.__name__
-)
+@pytest.mark.parametrize("struct", STRUCTS, ids=lambda s: s.__name__)
 def test_every_key_of_a_card_is_explained(struct: type[msgspec.Struct]) -> None:
     prose = re.sub(r"```.*?```", "", PAGE, flags=re.DOTALL)
     code = " ".join(re.findall(r"`([^`]+)`", prose))

@@ -11,7 +11,7 @@ from zipfile import ZipFile, ZipInfo
 import pytest
 
 from shoal.catalog import cache
-from shoal.catalog.card import Card, EncodeTask, Source, Tasks
+from shoal.catalog.card import Card, Dense, EncodeTask, Source, Tasks
 from shoal.catalog.fetch import cached, fetch
 from shoal.catalog.infer import infer
 from shoal.catalog.resolve import Catalog
@@ -22,7 +22,7 @@ from .made import make_wheel, plain_files, sentence_files, write
 
 
 def card_of(source: Source, family: str = "bert") -> Card:
-    task = Tasks(encode=EncodeTask(dim=32))
+    task = Tasks(encode=EncodeTask(dense=Dense(32)))
     return Card(name="tiny", source=source, family=family, tasks=task, max_tokens=64)
 
 

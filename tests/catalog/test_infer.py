@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shoal.catalog.card import Card, EncodeTask, Memory, Source, Tasks
+from shoal.catalog.card import Card, Dense, EncodeTask, Memory, Source, Tasks
 from shoal.catalog.infer import card_for, infer
 from shoal.catalog.parse import parse_card, to_yaml
 from shoal.catalog.resolve import Catalog
@@ -19,6 +19,12 @@ def encode_of(card: Card) -> EncodeTask:
     return card.tasks.encode
 
 
+def dense_of(card: Card) -> Dense:
+    dense = encode_of(card).dense
+    assert dense is not None
+    return dense
+
+
 def test_a_sentence_transformers_folder(tmp_path: Path) -> None:
     readme = "---\nlicense: apache-2.0\nlanguage:\n- en\n- no\n---\n# A model\n"
     folder = write(tmp_path / "my model!", {**sentence_files(), "README.md": readme})
@@ -26,7 +32,7 @@ def test_a_sentence_transformers_folder(tmp_path: Path) -> None:
         name="my-model-",
         source=Source(dir=str(folder)),
         family="bert",
-        tasks=Tasks(encode=EncodeTask(dim=32, pooling="mean", normalize=True)),
+        tasks=Tasks(encode=EncodeTask(dense=Dense(32))),
         max_tokens=64,
         license="apache-2.0",
         languages=["en", "no"],
@@ -51,7 +57,7 @@ def test_a_link_is_called_by_its_own_name(tmp_path: Path) -> None:
 
 def test_a_plain_folder_gets_mean_pooling_and_a_note(tmp_path: Path) -> None:
     card = infer(str(write(tmp_path / "m", plain_files())))
-    assert encode_of(card) == EncodeTask(dim=32, pooling="mean", normalize=True)
+    assert encode_of(card) == EncodeTask(dense=Dense(32))
     assert card.max_tokens == 128
     assert card.description is not None
     assert "mean pooling and normalizing are assumed" in card.description
@@ -71,7 +77,7 @@ def test_a_plain_folder_gets_mean_pooling_and_a_note(tmp_path: Path) -> None:
 )
 def test_poolings(tmp_path: Path, pooling: dict[str, Any], expected: str) -> None:
     card = infer(str(write(tmp_path / "m", sentence_files(pooling))))
-    assert encode_of(card).pooling == expected
+    assert dense_of(card).pooling == expected
 
 
 @pytest.mark.parametrize(
@@ -100,7 +106,7 @@ def test_poolings_that_are_not_computed(
 
 def test_without_normalize_vectors_stay_as_they_are(tmp_path: Path) -> None:
     files = {**sentence_files(), "modules.json": [TRANSFORMER, POOLING]}
-    assert not encode_of(infer(str(write(tmp_path / "m", files)))).normalize
+    assert not dense_of(infer(str(write(tmp_path / "m", files)))).normalize
 
 
 def _module(name: str) -> dict[str, Any]:
@@ -141,7 +147,7 @@ def test_newer_module_paths(tmp_path: Path) -> None:
         {**POOLING, "type": f"{base}.pooling.Pooling"},
     ]
     files = {**sentence_files({"pooling_mode": "cls"}), "modules.json": modules}
-    assert encode_of(infer(str(write(tmp_path / "m", files)))).pooling == "cls"
+    assert dense_of(infer(str(write(tmp_path / "m", files)))).pooling == "cls"
 
 
 def test_an_encoder_in_a_folder_of_its_own(tmp_path: Path) -> None:
@@ -212,7 +218,7 @@ def test_max_tokens(tmp_path: Path, files: dict[str, Any], expected: int) -> Non
         ),
         ({"hidden_size": None}, "config.json lacks hidden_size"),
         ({"hidden_size": "wide"}, "config.json cannot be read: Expected `int"),
-        ({"hidden_size": 0}, "inferred tasks.encode.dim: must be at least 1"),
+        ({"hidden_size": 0}, "inferred tasks.encode.dense.dim: must be at least 1"),
         ({"max_position_embeddings": None}, "says how many tokens fit"),
     ],
 )

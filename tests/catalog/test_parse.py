@@ -6,7 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.catalog.card import Card, CostSeed, EncodeTask, Memory, Profile, Source, Tasks
+from shoal.catalog.card import (
+    Card,
+    CostSeed,
+    Dense,
+    EncodeTask,
+    ExtractTask,
+    Memory,
+    Multivector,
+    Profile,
+    ScoreTask,
+    Source,
+    Sparse,
+    Tasks,
+)
 from shoal.catalog.parse import MAX_BYTES, parse_card, read_card, to_yaml
 from shoal.errors import CardError
 
@@ -15,7 +28,7 @@ name: tiny
 source: {wheel: tiny-model==1.0, sha256: %s, path: tiny_model/model}
 family: bert
 tasks:
-  encode: {dim: 32}
+  encode: {dense: {dim: 32}}
 max_tokens: 64
 """ % ("a" * 64)
 
@@ -26,7 +39,7 @@ def test_a_card_and_its_defaults() -> None:
         name="tiny",
         source=Source(wheel="tiny-model==1.0", sha256="a" * 64, path="tiny_model/model"),
         family="bert",
-        tasks=Tasks(encode=EncodeTask(dim=32, head="dense", pooling="mean", normalize=True)),
+        tasks=Tasks(encode=EncodeTask(dense=Dense(32))),
         max_tokens=64,
     )
     assert card.profile("cpu") == Profile()
@@ -64,8 +77,8 @@ def test_profiles_carry_options_for_the_runtime() -> None:
         ),
         ("name: tiny", "? [x]\n: y", "f.yaml:1: a key must be plain text"),
         ("name: tiny", "name: !!python/object:os.system x", "f.yaml:1: cannot be read"),
-        ("dim: 32", "dim: wide", "f.yaml:5: tasks.encode.dim: expected `int`, got `str`"),
-        ("dim: 32", "dim: 0", "f.yaml:5: tasks.encode.dim: must be at least 1"),
+        ("dim: 32", "dim: wide", "f.yaml:5: tasks.encode.dense.dim: expected `int`, got `str`"),
+        ("dim: 32", "dim: 0", "f.yaml:5: tasks.encode.dense.dim: must be at least 1"),
         (
             "dim: 32",
             "dim: 32, poling: cls",
@@ -74,15 +87,20 @@ def test_profiles_carry_options_for_the_runtime() -> None:
         (
             "dim: 32",
             "dim: 32, pooling: max",
-            "f.yaml:5: tasks.encode.pooling: 'max' is none of mean, cls, last",
+            "f.yaml:5: tasks.encode.dense.pooling: 'max' is none of mean, cls, last",
         ),
-        ("dim: 32", "pooling: cls", "f.yaml:5: 'tasks.encode' lacks dim"),
+        ("dim: 32", "pooling: cls", "f.yaml:5: 'tasks.encode.dense' lacks dim"),
         (
-            "dim: 32",
-            "dim: 32, default_prompt: q",
+            "{dim: 32}",
+            "{dim: 32}, default_prompt: q",
             "f.yaml:5: tasks.encode.default_prompt: 'q' is no key of prompts",
         ),
-        ("encode: {dim: 32}", "encode: {dim: 1}\n  score: {}", "f.yaml:6: unknown key 'score'"),
+        ("encode: {dense: {dim: 32}}", "encode: {}", "f.yaml:5: tasks.encode: needs an output"),
+        (
+            "encode: {dense: {dim: 32}}",
+            "encode: {dense: {dim: 1}}\n  scores: {}",
+            "f.yaml:6: unknown key 'scores'",
+        ),
         ("max_tokens: 64", "max_tokens: 0", "f.yaml:6: max_tokens: must be at least 1"),
         ("max_tokens: 64", "max_tokens: 64\ninputs: []", "f.yaml:7: inputs: must name each kind"),
         (
@@ -179,7 +197,7 @@ def test_an_alias_to_itself_is_bounded() -> None:
 
 def test_a_file_is_read_relative_to_its_folder(tmp_path: Path) -> None:
     (tmp_path / "m.yaml").write_text(
-        "name: m\nsource: {dir: sub/m}\nfamily: fake\ntasks: {encode: {dim: 8}}\nmax_tokens: 8"
+        "name: m\nsource: {dir: sub/m}\nfamily: fake\ntasks: {encode: {dense: {dim: 8}}}\nmax_tokens: 8"
     )
     assert read_card(tmp_path / "m.yaml").source.dir == str((tmp_path / "sub/m").resolve())
 
@@ -213,10 +231,24 @@ cards = st.builds(
         Tasks,
         encode=st.builds(
             EncodeTask,
-            dim=st.integers(1, 4096),
-            pooling=st.sampled_from(["mean", "cls", "last"]),
-            normalize=st.booleans(),
+            dense=st.builds(
+                Dense,
+                dim=st.integers(1, 4096),
+                pooling=st.sampled_from(["mean", "cls", "last"]),
+                normalize=st.booleans(),
+                matryoshka=st.lists(st.integers(1, 4096), max_size=3),
+            ),
+            sparse=st.none() | st.just(Sparse("lexical")),
+            multivector=st.none() | st.builds(Multivector, dim=st.integers(1, 4096)),
             prompts=st.dictionaries(st.text(), st.text()),
+        ),
+        score=st.none() | st.just(ScoreTask("maxsim", "identity")),
+        extract=st.none()
+        | st.builds(
+            ExtractTask,
+            head=st.just("nli"),
+            labels=st.lists(st.text(), max_size=3),
+            threshold=st.none() | st.floats(0, 1),
         ),
     ),
     max_tokens=st.integers(1, 1 << 20),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from shoal.catalog.card import Card, EncodeTask, Source, Tasks
+from shoal.catalog.card import Card, Dense, EncodeTask, Source, Tasks
 from shoal.catalog.parse import to_yaml
 from shoal.catalog.resolve import Catalog
 from shoal.errors import CardError, UnknownModel
@@ -18,7 +18,7 @@ def card(name: str, *aliases: str, dim: int = 8) -> Card:
         aliases=list(aliases),
         source=Source(dir="/m"),
         family="fake",
-        tasks=Tasks(encode=EncodeTask(dim=dim)),
+        tasks=Tasks(encode=EncodeTask(dense=Dense(dim))),
         max_tokens=8,
     )
 
@@ -70,7 +70,7 @@ def test_later_cards_win(tmp_path: Path) -> None:
     first = save(tmp_path / "a", card("x", "old", dim=1))
     second = save(tmp_path / "b", card("x", "new", dim=2))
     catalog = Catalog.load([first, second])
-    assert catalog.card("x").tasks == Tasks(encode=EncodeTask(dim=2))
+    assert catalog.card("x").tasks == Tasks(encode=EncodeTask(dense=Dense(2)))
     assert "new" in catalog
     assert "old" not in catalog
 

@@ -27,7 +27,7 @@ CARD = """
 name: fake
 source: {dir: .}
 family: fake
-tasks: {encode: {dim: 8}}
+tasks: {encode: {dense: {dim: 8}}}
 max_tokens: 512
 profiles: {default: {runtime: fake, options: {inputs: text, crash: bomb}}}
 """

@@ -33,7 +33,7 @@ name: {name}
 source: {{dir: .}}
 family: fake
 inputs: [{inputs}]
-tasks: {{encode: {{dim: {dim}}}}}
+tasks: {{encode: {{dense: {{dim: {dim}}}}}}}
 max_tokens: 8192
 profiles:
   default: {{runtime: fake, options: {options}, cost: {{base_s: 0.001, token_s: 0.0}}}}

@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from shoal.broker.server import BrokerServer
-from shoal.catalog.card import Card, EncodeTask, Source, Tasks
+from shoal.catalog.card import Card, Dense, EncodeTask, Source, Tasks
 from shoal.catalog.resolve import Catalog
 from shoal.gateway.app import App
 from shoal.gateway.main import Server, base_url, bind
@@ -28,7 +28,7 @@ ALIAS = "tiny"
 
 def card(name: str = MODEL) -> Card:
     prompts = {"query": "query: ", "passage": "passage: "}
-    task = EncodeTask(dim=DIM, prompts=prompts)
+    task = EncodeTask(dense=Dense(DIM), prompts=prompts)
     return Card(name, Source(dir="/nowhere"), "bert", Tasks(task), 256, aliases=[ALIAS])
 
 

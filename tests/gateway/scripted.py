@@ -15,7 +15,7 @@ from shoal.broker.pulls import Puller
 from shoal.broker.streams import ensure_consumer, ensure_streams
 from shoal.errors import ErrorInfo, Unavailable
 from shoal.settings import CommonSettings
-from shoal.values import TrafficClass
+from shoal.values import EncodeParams, TrafficClass
 from shoal.wire import subjects
 from shoal.wire.arrays import DTYPES, to_wire
 from shoal.wire.codec import encode
@@ -43,6 +43,7 @@ def embed(unit: Unit, ack: str, worker: str = "scripted") -> Reply:
             errors[position] = ErrorInfo("too_many_tokens", "300 tokens; the model takes 256", 400)
         else:
             rows.append(float(len(item)))
+    assert isinstance(unit.params, EncodeParams)
     width = unit.params.dimensions or DIM
     array = np.repeat(np.array(rows, dtype=DTYPES[unit.params.dtype])[:, None], width, axis=1)
     tokens = [0 if i in errors else 3 for i in range(len(unit.items))]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from shoal.errors import ErrorInfo
+from shoal.values import EncodeParams
 from shoal.wire.queue import Reply
 from tests.gateway.conftest import MODEL, Served
 from tests.gateway.scripted import DIM, ScriptedWorker
@@ -72,6 +73,7 @@ async def test_parameters_travel(gateway: Served, worker: ScriptedWorker) -> Non
     )
     assert response.json()["items"][0]["dense"] == [3.0] * 4
     params = worker.units[0].params
+    assert isinstance(params, EncodeParams)
     assert params.dimensions == 4
     assert params.dtype == "float16"
     assert (params.normalize, params.truncate, params.prompt) == (False, False, "query")

@@ -28,7 +28,7 @@ name: {MODEL}
 source: {{dir: /nowhere}}
 family: bert
 tasks:
-  encode: {{head: dense, pooling: mean, normalize: true, dim: 8}}
+  encode: {{dense: {{dim: 8, pooling: mean, normalize: true}}}}
 max_tokens: 256
 """
 PROGRAM = """

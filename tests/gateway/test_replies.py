@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from shoal.errors import ErrorInfo, ProtocolError
-from shoal.gateway.replies import Answer, PartJoiner, items_of
+from shoal.gateway.replies import Answer, ItemAnswer, PartJoiner, items_of
 from shoal.gateway.units import Span
 from shoal.wire.arrays import to_wire
 from shoal.wire.queue import Reply, ReplyPart
@@ -14,6 +16,12 @@ from shoal.wire.queue import Reply, ReplyPart
 
 def part(number: int, data: bytes, worker: str = "w", unit: str = "u", parts: int = 2) -> ReplyPart:
     return ReplyPart(unit, worker, number, parts, data)
+
+
+def dense_of(item: ItemAnswer) -> NDArray[Any]:
+    row = item.vectors["dense"]
+    assert isinstance(row, np.ndarray)
+    return row
 
 
 def test_parts_are_joined_in_their_order() -> None:
@@ -80,7 +88,7 @@ def test_rows_go_to_the_items_that_did_not_fail() -> None:
     items = items_of(Answer(Span(10, 13, 9), reply))
     assert [item.position for item in items] == [10, 11, 12]
     assert [item.error for item in items] == [None, error, None]
-    assert [item.vectors["dense"].tolist() for item in items if not item.error] == [[1.0], [3.0]]
+    assert [dense_of(item).tolist() for item in items if not item.error] == [[1.0], [3.0]]
     assert [item.truncated for item in items] == [False, False, True]
 
 

@@ -3,9 +3,17 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shoal.catalog.card import Dense, EncodeTask, Multivector
 from shoal.core.admission_events import Rate
-from shoal.gateway.units import REPLY_BYTES, Span, UnitLimits, bounded_by_reply, cut
-from shoal.values import EncodeParams
+from shoal.gateway.units import (
+    REPLY_BYTES,
+    Span,
+    UnitLimits,
+    bounded_by_reply,
+    cut,
+    encoded_size,
+)
+from shoal.values import BYTES_PER_TOKEN, EncodeParams
 
 #: One byte takes a millisecond.
 RATE = Rate(seconds_per_byte=1e-3, seconds_per_item=0.0)
@@ -36,11 +44,23 @@ def test_an_item_over_the_limit_is_a_unit_of_its_own() -> None:
 
 def test_wide_vectors_make_small_units() -> None:
     limits = UnitLimits(64, 1 << 16)
-    wide = bounded_by_reply(limits, EncodeParams(), 4096)
+
+    def bounded(params: EncodeParams, dim: int = 4096) -> UnitLimits:
+        return bounded_by_reply(limits, encoded_size(params, EncodeTask(dense=Dense(dim))))
+
+    wide = bounded(EncodeParams())
     assert wide.items * 4096 * 4 < REPLY_BYTES
-    assert bounded_by_reply(limits, EncodeParams(dtype="float16"), 4096).items > wide.items
-    assert bounded_by_reply(limits, EncodeParams(dimensions=64), 4096).items == 64
-    assert bounded_by_reply(limits, EncodeParams(), 1_000_000).items == 1
+    assert bounded(EncodeParams(dtype="float16")).items > wide.items
+    assert bounded(EncodeParams(dimensions=64)).items == 64
+    assert bounded(EncodeParams(), 1_000_000).items == 1
+
+
+def test_vectors_of_each_token_bound_a_unit_by_the_bytes_of_its_texts() -> None:
+    task = EncodeTask(multivector=Multivector(128))
+    size = encoded_size(EncodeParams(outputs=("multivector",)), task)
+    limits = bounded_by_reply(UnitLimits(64, 64 * 1024, 1.0), size)
+    tokens = limits.bytes / BYTES_PER_TOKEN
+    assert limits.items == 64 and 0.9 * REPLY_BYTES < tokens * 128 * 4 <= REPLY_BYTES
 
 
 @given(st.lists(st.binary(max_size=40), min_size=1), st.integers(1, 9), st.integers(1, 90))

@@ -20,7 +20,7 @@ name: {name}
 source: {{dir: .}}
 family: fake
 tasks:
-  encode: {{head: dense, dim: {dim}}}
+  encode: {{dense: {{dim: {dim}}}}}
 max_tokens: 512
 profiles:
   default:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shoal.catalog.card import Card, EncodeTask, Source, Tasks
+from shoal.catalog.card import Card, Dense, EncodeTask, Source, Tasks
 from shoal.catalog.resolve import Catalog
 from shoal.core import events as ev
 from shoal.core.models import ModelState
@@ -21,7 +21,7 @@ from shoal.worker.stash import Stash
 from shoal.worker.text import Prepared
 from shoal.worker.watch import Watch
 
-CARD = Card("m", Source(dir="/m"), "fake", Tasks(encode=EncodeTask(dim=2)), max_tokens=8)
+CARD = Card("m", Source(dir="/m"), "fake", Tasks(encode=EncodeTask(dense=Dense(2))), max_tokens=8)
 BATCH = ev.Run("cpu", 1, "m", [ev.Item("u", 0, 3), ev.Item("u", 1, 3)], 0.1)
 
 
@@ -54,12 +54,18 @@ def test_every_unit_gets_its_rows(batches: Batches, stash: Stash) -> None:
 
 
 @pytest.mark.parametrize(
-    "arrays", [{}, {"dense": rows(1, 2)}, {"dense": rows(4)}, {"sparse": rows(2, 2)}]
+    ("arrays", "said"),
+    [
+        ({}, "answered without dense"),
+        ({"dense": rows(1, 2)}, "output 'dense' of 2 items has 1 rows"),
+        ({"dense": rows(2)}, "output 'dense' of 2 items is no row of numbers each"),
+        ({"sparse": rows(2, 2)}, "answered without dense"),
+    ],
 )
 def test_an_answer_that_does_not_fit_its_batch_is_no_answer(
-    batches: Batches, stash: Stash, arrays: dict[str, Array]
+    batches: Batches, stash: Stash, arrays: dict[str, Array], said: str
 ) -> None:
-    with pytest.raises(ProtocolError, match="batch of 2 items was answered with 'dense' of"):
+    with pytest.raises(ProtocolError, match=said):
         batches.done("cpu", Done(1, arrays, 0.1))
     assert stash.rows == [None, None]
 

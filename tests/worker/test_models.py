@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from shoal.catalog.card import Card, EncodeTask, Memory, Source, Tasks
+from shoal.catalog.card import Card, Dense, EncodeTask, Memory, Source, Tasks
 from shoal.catalog.fetch import cached
 from shoal.core.models import ModelState
 from shoal.values import features_of
@@ -17,7 +17,7 @@ def card(tmp_path: Path) -> Card:
     """A card of the folder `tmp_path`, with weights in two files of 1000 bytes each."""
     for name in ("a.safetensors", "b.bin", "readme.md"):
         (tmp_path / name).write_bytes(bytes(1000))
-    tasks = Tasks(encode=EncodeTask(8))
+    tasks = Tasks(encode=EncodeTask(dense=Dense(8)))
     return Card("m", Source(dir=str(tmp_path)), "fake", tasks, 512, min_replicas=2)
 
 

@@ -9,7 +9,7 @@ from typing import cast
 import msgspec
 
 from shoal.broker.payloads import Payloads
-from shoal.catalog.card import Card, EncodeTask, Source, Tasks
+from shoal.catalog.card import Card, Dense, EncodeTask, Source, Tasks
 from shoal.errors import ComputeFailed
 from shoal.values import EncodeParams
 from shoal.wire.arrays import from_wire
@@ -19,7 +19,7 @@ from shoal.worker.text import PlainPreparer, Preparer
 from tests.worker.conftest import StartWorker
 from tests.worker.scripted import ScriptedGateway, until
 
-FAKE = Card("fake", Source(dir="/nowhere"), "fake", Tasks(EncodeTask(dim=8)), 512)
+FAKE = Card("fake", Source(dir="/nowhere"), "fake", Tasks(EncodeTask(dense=Dense(8))), 512)
 
 
 class Panic(BaseException):

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from shoal.catalog.card import Card, EncodeTask, Source, Tasks
+from shoal.catalog.card import Card, Dense, EncodeTask, Source, Tasks
 from shoal.errors import InvalidItem, ModelLoadFailed, ShoalError, TooManyTokens
 from shoal.values import EncodeParams
 from shoal.worker.text import PlainPreparer, Prepared, TextPreparer
@@ -14,7 +14,7 @@ CARD = Card(
     name="tiny",
     source=Source(dir="."),
     family="bert",
-    tasks=Tasks(encode=EncodeTask(dim=4, prompts={"query": "query: "})),
+    tasks=Tasks(encode=EncodeTask(dense=Dense(4), prompts={"query": "query: "})),
     max_tokens=6,
 )
 
@@ -80,7 +80,10 @@ def test_prompts_go_before_text(folder: Path) -> None:
     with pytest.raises(InvalidItem, match="prompt"):
         one(preparer, [4, 5], prompt="query")
     default = msgspec.structs.replace(
-        CARD, tasks=Tasks(encode=EncodeTask(dim=4, prompts={"q": "query: "}, default_prompt="q"))
+        CARD,
+        tasks=Tasks(
+            encode=EncodeTask(dense=Dense(4), prompts={"q": "query: "}, default_prompt="q")
+        ),
     )
     assert ids(one(TextPreparer(default, folder), "a fish")) == [1, 7, 4, 5, 2]
     assert ids(one(TextPreparer(default, folder), [4])) == [1, 4, 2]

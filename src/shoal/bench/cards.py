@@ -32,7 +32,7 @@ def fake(
         "name": name,
         "source": {"dir": "."},
         "family": "fake",
-        "tasks": {"encode": {"dim": dim}},
+        "tasks": {"encode": {"dense": {"dim": dim}}},
         "max_tokens": 512,
         "profiles": {"default": default},
     }

@@ -10,6 +10,9 @@ Pooling = Literal["mean", "cls", "last"]
 Input = Literal["text", "image", "audio"]
 RuntimeKind = Literal["torch", "fake"]
 
+#: What `encode` may answer with.
+OUTPUTS = ("dense", "sparse", "multivector")
+
 
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Where a model's files come from; exactly one of `wheel`, `hub`, `dir` is set.
@@ -29,19 +32,94 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     path: str | None = None
 
 
-class EncodeTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How `encode` is answered: the head, its pooling, the width of a vector."""
+class Dense(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One vector an item.
+
+    Attributes:
+        dim: its width.
+        matryoshka: narrower widths that the model was trained for; any may be asked.
+    """
 
     dim: int
-    head: Literal["dense"] = "dense"
     pooling: Pooling = "mean"
     normalize: bool = True
+    matryoshka: list[int] = []
+
+
+class Sparse(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A weight for each of a few terms of the vocabulary."""
+
+    head: Literal["splade", "lexical"] = "splade"
+
+
+class Multivector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One vector a token.
+
+    Attributes:
+        query_tokens: queries are filled with the mask token up to so many; None: they are not.
+        skip: tokens of documents that get no vector, such as punctuation.
+    """
+
+    dim: int
+    head: Literal["colbert"] = "colbert"
+    query_tokens: int | None = None
+    skip: list[str] = []
+
+
+class EncodeTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How `encode` is answered: which outputs one pass gives.
+
+    Attributes:
+        prompts: by name, what comes before a text; `query` and `document` are names as any other.
+    """
+
+    dense: Dense | None = None
+    sparse: Sparse | None = None
+    multivector: Multivector | None = None
     prompts: dict[str, str] = {}
     default_prompt: str | None = None
+
+    def outputs(self) -> list[str]:
+        """What may be asked; the first one is what is answered if nothing is."""
+        return [name for name in OUTPUTS if getattr(self, name) is not None]
+
+
+class ScoreTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How `score` is answered: how well a document answers a query.
+
+    Attributes:
+        head: ``cross-encoder`` reads both as one text, ``yes-no`` asks a generator whether they
+            match, ``maxsim`` and ``cosine`` compare what `encode` gives (late interaction, dense).
+        activation: of a logit.
+        template: of the text that ``yes-no`` reads, with ``{query}`` and ``{document}``.
+    """
+
+    head: Literal["cross-encoder", "yes-no", "maxsim", "cosine"] = "cross-encoder"
+    activation: Literal["sigmoid", "identity"] = "sigmoid"
+    template: str | None = None
+
+
+class ExtractTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How `extract` is answered.
+
+    Attributes:
+        labels: by index of the head's output; none: as config.json says.
+        threshold: least score of what is told.
+        multi_label: whether a text may have several labels, each scored by itself.
+        template: of the hypothesis that ``nli`` tests, with ``{label}``.
+    """
+
+    head: Literal["token-labels", "sequence-labels", "nli", "spans", "image-labels", "transcript"]
+    labels: list[str] = []
+    threshold: float | None = None
+    multi_label: bool = False
+    template: str | None = None
 
 
 class Tasks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     encode: EncodeTask | None = None
+    score: ScoreTask | None = None
+    extract: ExtractTask | None = None
 
     def names(self) -> list[str]:
         return [name for name in self.__struct_fields__ if getattr(self, name) is not None]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 
-from shoal.catalog.card import Card, EncodeTask, Profile, Source
+from shoal.catalog.card import OUTPUTS, Card, EncodeTask, Profile, Source
 from shoal.catalog.families import FAMILIES
 from shoal.errors import nearest
 
@@ -32,7 +32,7 @@ def problems(card: Card) -> Iterator[Problem]:
     if not card.inputs or len(set(card.inputs)) != len(card.inputs):
         yield ("inputs",), "must name each kind of input once, such as [text, image]"
     if not card.tasks.names():
-        yield ("tasks",), "a card needs at least one task, such as `encode: {dim: 384}`"
+        yield ("tasks",), "a card needs at least one task, such as `encode: {dense: {dim: 384}}`"
     if card.tasks.encode:
         yield from _encode(card.tasks.encode)
     if card.max_tokens < 1:
@@ -108,8 +108,15 @@ def _hub(source: Source) -> Iterator[Problem]:
 
 def _encode(task: EncodeTask) -> Iterator[Problem]:
     where = ("tasks", "encode")
-    if task.dim < 1:
-        yield (*where, "dim"), f"must be at least 1, not {task.dim}"
+    if not task.outputs():
+        yield (
+            where,
+            f"needs an output, such as `dense: {{dim: 384}}`; there are {', '.join(OUTPUTS)}",
+        )
+    for name in ("dense", "multivector"):
+        output = getattr(task, name)
+        if output is not None and output.dim < 1:
+            yield (*where, name, "dim"), f"must be at least 1, not {output.dim}"
     if task.default_prompt is not None and task.default_prompt not in task.prompts:
         known = ", ".join(task.prompts) or "none"
         text = f"'{task.default_prompt}' is no key of prompts; they are: {known}"

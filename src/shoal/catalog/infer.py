@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from shoal.catalog.card import Card, EncodeTask, Memory, Source, Tasks
+from shoal.catalog.card import Card, Dense, EncodeTask, Memory, Source, Tasks
 from shoal.catalog.check import is_hub_id, is_name, problems
 from shoal.catalog.encoder import Config, check_lowercase, family_in, max_tokens, weights_mb
 from shoal.catalog.folder import Found, read_readme
@@ -151,9 +151,7 @@ def _encode(config: Config, pipeline: Pipeline, found: Found) -> EncodeTask:
             f"{found.where}: pooling expects vectors of {pipeline.dim}, the encoder gives {width}"
         )
     return EncodeTask(
-        dim=width,
-        pooling=pipeline.pooling,
-        normalize=pipeline.normalize,
+        dense=Dense(width, pipeline.pooling, pipeline.normalize),
         prompts=pipeline.prompts,
         default_prompt=pipeline.default_prompt,
     )

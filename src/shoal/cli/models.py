@@ -123,12 +123,17 @@ def _entry(card: Card, cache_dir: str | None) -> Entry:
         aliases=card.aliases,
         tasks=card.tasks.names(),
         family=card.family,
-        dim=card.tasks.encode.dim if card.tasks.encode else None,
+        dim=_dim(card),
         max_tokens=card.max_tokens,
         license=card.license,
         weights_mb=card.memory.weights_mb,
         cached=cached(card, cache_dir) is not None,
     )
+
+
+def _dim(card: Card) -> int | None:
+    encode = card.tasks.encode
+    return encode.dense.dim if encode and encode.dense else None
 
 
 def _show_table(entries: list[Entry]) -> None:

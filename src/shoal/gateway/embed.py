@@ -16,6 +16,7 @@ from shoal.gateway.options import task_of
 from shoal.gateway.replies import Answer, ItemAnswer, items_of
 from shoal.gateway.service import Gateway
 from shoal.gateway.standing import asked_class, standing_of
+from shoal.gateway.units import encoded_size
 from shoal.values import EncodeParams, Encoding
 from shoal.wire.codec import Buffer
 from shoal.wire.queue import Timings
@@ -90,7 +91,7 @@ async def embed(
     job = Job(
         key=request.key,
         card=card,
-        dim=task_of(card).dim,
+        answer=encoded_size(params, task_of(card)),
         params=params,
         encoding=encoding,
         items=items,

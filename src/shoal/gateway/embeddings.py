@@ -5,7 +5,7 @@ Decides how its fields map to ours. https://platform.openai.com/docs/api-referen
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 from msgspec import Meta
@@ -133,7 +133,7 @@ async def _success(body: EmbeddingsBody, answers: Answers) -> Response:
 
 
 def _embedding(item: ItemAnswer, as_text: bool) -> dict[str, Any]:
-    row: Vector = item.vectors["dense"]
+    row = cast(Vector, item.vectors["dense"])
     shape: dict[str, Any] = {
         "object": "embedding",
         "index": item.position,

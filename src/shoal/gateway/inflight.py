@@ -120,7 +120,7 @@ class Inflight:
         settings = self._settings
         rate = self._fleet.rate(job.card)
         limits = UnitLimits(settings.unit_items, settings.unit_bytes, rate.batch_s)
-        limits = bounded_by_reply(limits, job.params, job.dim)
+        limits = bounded_by_reply(limits, job.answer)
         spans = cut(job.items, limits, rate)
         units = {f"{job.key}.{number}": span for number, span in enumerate(spans)}
         call = Call(job, units, asyncio.get_running_loop().time() + job.timeout_s)

@@ -10,8 +10,8 @@ import msgspec
 from shoal.catalog.card import Card
 from shoal.gateway.replies import Answer
 from shoal.gateway.standing import Standing
-from shoal.gateway.units import Span
-from shoal.values import EncodeParams, Encoding
+from shoal.gateway.units import AnswerSize, Span
+from shoal.values import Encoding, Params
 from shoal.wire.codec import Buffer
 from shoal.wire.queue import Payload
 
@@ -27,8 +27,8 @@ class Job(msgspec.Struct, frozen=True):
 
     key: str
     card: Card
-    dim: int
-    params: EncodeParams
+    answer: AnswerSize
+    params: Params
     encoding: Encoding
     items: list[Buffer]
     timeout_s: float

@@ -61,7 +61,7 @@ class ModelsRoute:
             owned_by="shoal",
             tasks=card.tasks.names(),
             max_tokens=card.max_tokens,
-            dims={"encode": encode.dim} if encode else {},
+            dims={"encode": encode.dense.dim} if encode and encode.dense else {},
             aliases=card.aliases,
             license=card.license,
             languages=card.languages,

@@ -22,8 +22,11 @@ class EncodeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The `params` of a native request."""
 
     outputs: Annotated[
-        tuple[str, ...], Meta(description="Heads of the model to answer with; now `dense`.")
-    ] = ("dense",)
+        tuple[str, ...] | None,
+        Meta(
+            description="What to answer with: dense, sparse, multivector; unset: the model's first."
+        ),
+    ] = None
     dimensions: Annotated[
         int | None, Meta(description="Cut vectors to this width, then normalise them again.")
     ] = None
@@ -57,7 +60,7 @@ def checked_params(options: EncodeOptions, card: Card, prefix: str = "params.") 
         InvalidRequest: an option that this model does not have, or out of its range.
     """
     task = task_of(card)
-    _check_outputs(options.outputs, card, task, prefix)
+    outputs = _checked_outputs(options.outputs, card, task, prefix)
     _check_dimensions(options.dimensions, card, task, prefix)
     _check_prompt(options.prompt, card, task, prefix)
     if options.dtype not in DTYPES:
@@ -66,7 +69,7 @@ def checked_params(options: EncodeOptions, card: Card, prefix: str = "params.") 
             param=f"{prefix}dtype",
         )
     return EncodeParams(
-        options.outputs,
+        outputs,
         options.dimensions,
         options.dtype,  # type: ignore[arg-type]  # checked above
         options.normalize,
@@ -75,21 +78,35 @@ def checked_params(options: EncodeOptions, card: Card, prefix: str = "params.") 
     )
 
 
-def _check_outputs(outputs: tuple[str, ...], card: Card, task: EncodeTask, prefix: str) -> None:
-    if not outputs:
+def _checked_outputs(
+    asked: tuple[str, ...] | None, card: Card, task: EncodeTask, prefix: str
+) -> tuple[str, ...]:
+    known = task.outputs()
+    if asked is None:
+        return (known[0],)
+    if not asked:
         raise InvalidRequest(f"{prefix}outputs is empty", param=f"{prefix}outputs")
-    for output in outputs:
-        if output != task.head:
+    for output in asked:
+        if output not in known:
+            names = ", ".join(f"'{name}'" for name in known)
             raise InvalidRequest(
-                f"model '{card.name}' has no output '{output}': it has '{task.head}'",
+                f"model '{card.name}' has no output '{output}': it has {names}",
                 param=f"{prefix}outputs",
             )
+    return tuple(dict.fromkeys(asked))
 
 
 def _check_dimensions(dimensions: int | None, card: Card, task: EncodeTask, prefix: str) -> None:
-    if dimensions is not None and not 1 <= dimensions <= task.dim:
+    if dimensions is None:
+        return
+    if task.dense is None:
         raise InvalidRequest(
-            f"{prefix}dimensions is {dimensions}: '{card.name}' takes 1 to {task.dim}",
+            f"{prefix}dimensions is for dense vectors; '{card.name}' has none",
+            param=f"{prefix}dimensions",
+        )
+    if not 1 <= dimensions <= task.dense.dim:
+        raise InvalidRequest(
+            f"{prefix}dimensions is {dimensions}: '{card.name}' takes 1 to {task.dense.dim}",
             param=f"{prefix}dimensions",
         )
 

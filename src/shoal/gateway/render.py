@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from shoal.errors import ErrorInfo
 from shoal.gateway.envelope import described
 from shoal.gateway.replies import ItemAnswer
+from shoal.wire.outputs import Row, Sparse
 
 Vector = NDArray[Any]
 
@@ -41,13 +42,19 @@ def tensor(vector: Vector) -> dict[str, Any]:
 
 
 def native_item(item: ItemAnswer, vector: Callable[[Vector], Any]) -> dict[str, Any]:
-    """One entry of the native answer; `vector` makes a row what the format wants."""
+    """One entry of the native answer; `vector` makes an array what the format wants."""
     if item.error is not None:
         return {"error": described(located(item.error, f"items[{item.position}]"))}
-    shape: dict[str, Any] = {head: vector(row) for head, row in item.vectors.items()}
+    shape: dict[str, Any] = {head: _row(row, vector) for head, row in item.vectors.items()}
     shape["tokens"] = item.tokens
     shape["truncated"] = item.truncated
     return shape
+
+
+def _row(row: Row, vector: Callable[[Vector], Any]) -> Any:
+    if isinstance(row, Sparse):
+        return {"indices": vector(row.indices), "values": vector(row.values)}
+    return vector(row)
 
 
 def located(error: ErrorInfo, where: str) -> ErrorInfo:

@@ -6,16 +6,13 @@ an answer belongs to which item. It must not know HTTP or which request a unit i
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
-from numpy.typing import NDArray
 
 from shoal.errors import ErrorInfo, ProtocolError
 from shoal.gateway.units import Span
-from shoal.wire.arrays import from_wire
 from shoal.wire.codec import Buffer
 from shoal.wire.memory import unwritten
+from shoal.wire.outputs import Row, read_outputs
 from shoal.wire.queue import Reply, ReplyPart
 
 #: Bytes of unjoined chunks held in all; beyond it the oldest answer is dropped, and comes again
@@ -121,13 +118,15 @@ class ItemAnswer(msgspec.Struct, frozen=True):
     """What became of one item: a row of each output, or an error.
 
     Attributes:
-        vectors: output -> ``[dim]``, contiguous.
+        vectors: output -> ``[dim]``, contiguous; or of several tokens, or sparse.
+        told: in place of vectors, what was extracted, in MessagePack.
     """
 
     position: int
     tokens: int = 0
     truncated: bool = False
-    vectors: dict[str, NDArray[Any]] = {}
+    vectors: dict[str, Row] = {}
+    told: bytes = b""
     error: ErrorInfo | None = None
 
 
@@ -136,8 +135,10 @@ def items_of(answer: Answer) -> list[ItemAnswer]:
     span, reply = answer.span, answer.reply
     if reply.error is not None:
         return [ItemAnswer(n, error=reply.error) for n in range(span.start, span.end)]
-    outputs = {head: from_wire(array) for head, array in reply.outputs.items()}
-    _check(span, reply, outputs)
+    _check(span, reply)
+    good = span.items - len(reply.errors)
+    outputs = read_outputs(reply.outputs, reply.lengths, reply.indices, good)
+    rows = {head: output.rows() for head, output in outputs.items()}
     items: list[ItemAnswer] = []
     truncated = set(reply.truncated)
     failed = 0
@@ -147,17 +148,20 @@ def items_of(answer: Answer) -> list[ItemAnswer]:
             items.append(ItemAnswer(position, error=reply.errors[offset]))
             failed += 1
             continue
-        vectors = {head: array[offset - failed] for head, array in outputs.items()}
-        items.append(ItemAnswer(position, tokens, offset in truncated, vectors))
+        row = offset - failed
+        vectors = {head: found[row] for head, found in rows.items()}
+        told = reply.objects[row] if reply.objects else b""
+        items.append(ItemAnswer(position, tokens, offset in truncated, vectors, told))
     return items
 
 
-def _check(span: Span, reply: Reply, outputs: dict[str, NDArray[Any]]) -> None:
+def _check(span: Span, reply: Reply) -> None:
     rows = span.items - len(reply.errors)
-    short = [head for head, array in outputs.items() if len(array) != rows]
-    if short or len(reply.tokens) != span.items or (rows and not outputs):
+    answered = len(reply.objects) == rows if reply.objects else reply.outputs or not rows
+    if len(reply.tokens) != span.items or not answered:
         raise ProtocolError(
             f"worker {reply.worker} answered unit {reply.unit} of {span.items} items with "
-            f"{len(reply.tokens)} counts, {len(reply.errors)} errors and outputs of "
-            f"{ {head: array.shape for head, array in outputs.items()} }"
+            f"{len(reply.tokens)} counts, {len(reply.errors)} errors, outputs of "
+            f"{ {head: array.shape for head, array in reply.outputs.items()} } and "
+            f"{len(reply.objects)} objects"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from shoal.errors import ErrorInfo
-from shoal.values import EncodeParams, Encoding, Task, TrafficClass
+from shoal.values import Encoding, Params, Task, TrafficClass
 from shoal.wire.arrays import Array
 from shoal.wire.codec import Buffer, Count, Message, Seconds, decode
 
@@ -35,7 +35,7 @@ class Unit(Message, frozen=True, tag="unit"):
     request: str
     model: str
     task: Task
-    params: EncodeParams
+    params: Params
     encoding: Encoding
     items: list[bytes]
     budget_s: float
@@ -69,7 +69,9 @@ class Reply(Message, frozen=True, tag="reply"):
         truncated: positions of items that were cut.
         errors: position -> error of the items that failed; only the gateway knows how the caller
             names them, so messages say "this item".
-        outputs: head -> array with one row per item *without* an error, in order.
+        outputs: head -> array with one row per item *without* an error, in order; `lengths` and
+            `indices` where these are ragged or sparse, see `wire.outputs.Output`.
+        objects: in place of outputs, an answer in MessagePack per item *without* an error.
         error: set when the unit failed as a whole; then there is nothing else.
     """
 
@@ -82,6 +84,9 @@ class Reply(Message, frozen=True, tag="reply"):
     outputs: dict[str, Array] = {}
     timings: Timings = Timings()
     error: ErrorInfo | None = None
+    lengths: dict[str, Array] = {}
+    indices: dict[str, Array] = {}
+    objects: list[bytes] = []
 
 
 class ReplyPart(Message, frozen=True, tag="part"):

@@ -76,7 +76,12 @@ class RemoveAdapter(Message, frozen=True, tag="remove-adapter"):
 class Run(Message, frozen=True, tag="run"):
     """One batch. For ``inputs: tokens``: `tokens` int32 [total_tokens] packed, `lengths` int32
     [n_items]. For ``inputs: text``: `texts`, one an item. For ``inputs: media``: `media`, the bytes
-    of one file an item, and `texts` for items that are none: the entry of the other is empty."""
+    of one file an item, and `texts` for items that are none: the entry of the other is empty.
+
+    Items that are two texts have in `splits` int32 [n_items] the tokens of the first (0: one text
+    alone). Media that the worker decoded is in `inputs`, an array an item: an image as uint8
+    [height, width, 3] in the size that the model takes, sound as float32 log-mel [bins, frames];
+    an item of tokens has an empty one there, and an item there has no tokens."""
 
     batch: int
     model: str
@@ -86,12 +91,16 @@ class Run(Message, frozen=True, tag="run"):
     texts: list[str] | None = None
     adapters: list[str | None] | None = None
     media: list[bytes] | None = None
+    splits: Array | None = None
+    inputs: list[Array] | None = None
 
 
 class Done(Message, frozen=True, tag="done"):
     """`arrays`: head -> [n_items, ...] in the order of the batch; `failed`: position -> why.
 
-    `seconds` is compute time on the device; `computed_tokens` counts padding too.
+    `seconds` is compute time on the device; `computed_tokens` counts padding too. A head with a
+    number of rows each item has them end to end, and in `lengths` int32 [n_items]; one of sparse
+    vectors has beside its values `indices` int32. See `wire.outputs.Output`.
     """
 
     batch: int
@@ -99,6 +108,8 @@ class Done(Message, frozen=True, tag="done"):
     seconds: float
     computed_tokens: int = 0
     failed: dict[int, ErrorInfo] = {}
+    lengths: dict[str, Array] = {}
+    indices: dict[str, Array] = {}
 
 
 class Chunk(Message, frozen=True, tag="chunk"):

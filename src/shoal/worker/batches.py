@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from shoal.catalog.resolve import Catalog
 from shoal.core import events as ev
 from shoal.errors import ComputeFailed, ErrorInfo, ProtocolError
 from shoal.tasks import encode
-from shoal.values import EncodeParams
-from shoal.wire.arrays import from_wire, to_wire
+from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams
+from shoal.wire.arrays import to_wire
+from shoal.wire.outputs import Output, Row, read_outputs
 from shoal.wire.socket import Done, Run
 from shoal.worker.stash import Stash
 from shoal.worker.text import Prepared
@@ -40,9 +38,9 @@ class Batches:
         return prepared
 
     def _asked(self, run: ev.Run) -> list[str]:
-        """The heads that any unit still here wants."""
+        """The outputs that any unit still here wants."""
         units = [unit for item in run.items if (unit := self._units.get(item.unit)) is not None]
-        return list(dict.fromkeys(head for unit in units for head in unit.unit.params.outputs))
+        return list(dict.fromkeys(name for unit in units for name in outputs_of(unit.unit.params)))
 
     def dropped(self, batch: int) -> None:
         """The batch came back undone."""
@@ -63,57 +61,62 @@ class Batches:
         run, started_at = self._running.get(done.batch, (None, 0.0))
         if run is None:
             return
-        arrays = _rows(done, self._asked(run), len(run.items))
+        outputs = _outputs(done, self._asked(run), len(run.items))
         del self._running[done.batch]
         self._watch.batch_done(lane, run, done)
         for items, params in self._by_params(run.items):
             rows = [row for row, _ in items]
-            self._spread(items, self._finish(arrays, rows, params, run.model, len(run.items)), done)
+            self._spread(items, self._finished(outputs, rows, params, run.model), done)
         for item in run.items:
             stash = self._units.get(item.unit)
             if stash is not None:
                 stash.computed(started_at, done.seconds, len(run.items))
 
-    def _by_params(
-        self, items: list[ev.Item]
-    ) -> list[tuple[list[tuple[int, ev.Item]], EncodeParams]]:
+    def _by_params(self, items: list[ev.Item]) -> list[tuple[list[tuple[int, ev.Item]], Params]]:
         """Items whose unit is still here, with their rows, grouped by what was asked."""
-        groups: dict[EncodeParams, list[tuple[int, ev.Item]]] = {}
+        groups: dict[Params, list[tuple[int, ev.Item]]] = {}
         for row, item in enumerate(items):
             stash = self._units.get(item.unit)
             if stash is not None:
                 groups.setdefault(stash.unit.params, []).append((row, item))
         return [(group, params) for params, group in groups.items()]
 
-    def _finish(
-        self,
-        arrays: dict[str, NDArray[Any]],
-        rows: list[int],
-        params: EncodeParams,
-        model: str,
-        total: int,
-    ) -> dict[str, NDArray[Any]]:
-        """Each head's vectors of these rows as the caller wants them."""
-        task = self._catalog.card(model).tasks.encode
-        normalize = task is None or task.normalize
+    def _finished(
+        self, outputs: dict[str, Output], rows: list[int], params: Params, model: str
+    ) -> dict[str, tuple[list[Row], list[int]]]:
+        """Each output's rows as the caller wants them, and which of them are not finite."""
+        card = self._catalog.card(model)
         return {
-            head: encode.finish(array if len(rows) == total else array[rows], params, normalize)
-            for head, array in arrays.items()
-            if head in params.outputs
+            name: encode.finished(name, outputs[name], rows, params, card.tasks.encode)
+            for name in outputs_of(params)
         }
 
     def _spread(
-        self, items: list[tuple[int, ev.Item]], vectors: dict[str, NDArray[Any]], done: Done
+        self,
+        items: list[tuple[int, ev.Item]],
+        finished: dict[str, tuple[list[Row], list[int]]],
+        done: Done,
     ) -> None:
-        invalid = {row for array in vectors.values() for row in encode.invalid_rows(array)}
-        for position, (row, item) in enumerate(items):
+        invalid = {place for _, wrong in finished.values() for place in wrong}
+        for place, (row, item) in enumerate(items):
             stash = self._units[item.unit]
             if row in done.failed:
                 stash.fail(item.index, _as_compute_error(done.failed[row]))
-            elif position in invalid:
+            elif place in invalid:
                 stash.fail(item.index, encode.invalid_output().info)
             else:
-                stash.rows[item.index] = {head: array[position] for head, array in vectors.items()}
+                stash.rows[item.index] = {name: rows[place] for name, (rows, _) in finished.items()}
+
+
+def outputs_of(params: Params) -> tuple[str, ...]:
+    """The outputs of its model that a unit needs."""
+    match params:
+        case EncodeParams(outputs):
+            return outputs
+        case ScoreParams():
+            return ("score",)
+        case ExtractParams():
+            return ("extract",)
 
 
 def packed(batch: int, model: str, heads: list[str], items: list[Prepared]) -> Run:
@@ -128,13 +131,14 @@ def packed(batch: int, model: str, heads: list[str], items: list[Prepared]) -> R
     return Run(batch, model, heads, to_wire(tokens), to_wire(lengths))
 
 
-def _rows(done: Done, heads: list[str], items: int) -> dict[str, NDArray[Any]]:
-    arrays = {head: from_wire(array) for head, array in done.arrays.items()}
-    for head in heads:
-        shape = arrays[head].shape if head in arrays else None
-        if shape is None or len(shape) != 2 or shape[0] != items:
-            raise ProtocolError(f"batch of {items} items was answered with '{head}' of {shape}")
-    return arrays
+def _outputs(done: Done, asked: list[str], items: int) -> dict[str, Output]:
+    outputs = read_outputs(done.arrays, done.lengths, done.indices, items)
+    if missing := [name for name in asked if name not in outputs]:
+        raise ProtocolError(f"batch of {items} items was answered without {', '.join(missing)}")
+    dense = outputs.get("dense")
+    if dense is not None and (dense.lengths is not None or dense.values.ndim != 2):
+        raise ProtocolError(f"output 'dense' of {items} items is no row of numbers each")
+    return outputs
 
 
 def _as_compute_error(error: ErrorInfo) -> ErrorInfo:

@@ -61,20 +61,37 @@ def _weights_on_disk(folder: Path | None) -> int:
 
 def load_of(card: Card, folder: Path, profile: Profile) -> Load:
     """What a runtime is told to load."""
-    encode = card.tasks.encode
-    heads: dict[str, dict[str, Any]] = {}
-    if encode is not None:
-        heads = {encode.head: {"pooling": encode.pooling, "dim": encode.dim}}
     return Load(
         model=card.name,
         path=str(folder),
         family=card.family,
-        heads=heads,
+        heads=heads_of(card),
         dtype=profile.dtype,
         max_tokens=card.max_tokens,
         options=profile.options,
         threads=profile.threads or 0,
     )
+
+
+def heads_of(card: Card) -> dict[str, dict[str, Any]]:
+    """The outputs that the card's tasks need of its runtime: name -> options, `head` among them."""
+    tasks = card.tasks
+    heads: dict[str, dict[str, Any]] = {}
+    if (encode := tasks.encode) is not None:
+        if encode.dense is not None:
+            heads["dense"] = {"pooling": encode.dense.pooling, "dim": encode.dense.dim}
+        if encode.sparse is not None:
+            heads["sparse"] = {"head": encode.sparse.head}
+        if encode.multivector is not None:
+            heads["multivector"] = {
+                "head": encode.multivector.head,
+                "dim": encode.multivector.dim,
+            }
+    if tasks.score is not None and tasks.score.head in ("cross-encoder", "yes-no"):
+        heads["score"] = {"head": tasks.score.head}
+    if tasks.extract is not None:
+        heads["extract"] = {"head": tasks.extract.head}
+    return heads
 
 
 def files_of(card: Card, settings: WorkerSettings) -> Path:

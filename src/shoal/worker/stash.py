@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
 from shoal.errors import ErrorInfo, ShoalError
-from shoal.wire.arrays import to_wire
+from shoal.tasks.encode import RAGGED
+from shoal.wire.outputs import Row, joined, to_wires
 from shoal.wire.queue import Reply, Timings, Unit
 from shoal.worker.text import Prepared
 
-Rows = dict[str, NDArray[Any]]
+Rows = dict[str, Row]
 
 
 class Stash:
@@ -93,11 +89,10 @@ class Stash:
     def _build(self, worker: str) -> Reply:
         good = [rows for rows in self.rows if rows is not None]
         outputs = {
-            head: to_wire(
-                good[0][head][None] if len(good) == 1 else np.stack([r[head] for r in good])
-            )
+            head: joined([rows[head] for rows in good], ragged=head in RAGGED)
             for head in (good[0] if good else ())
         }
+        arrays, lengths, indices = to_wires(outputs)
         return Reply(
             self.unit.id,
             worker,
@@ -112,8 +107,10 @@ class Stash:
                 if item is not None and item.truncated
             ],
             errors=self.errors,
-            outputs=outputs,
+            outputs=arrays,
             timings=self._timings(),
+            lengths=lengths,
+            indices=indices,
         )
 
     def _timings(self) -> Timings:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 from shoal.catalog.card import Card
 from shoal.errors import InvalidItem, ModelLoadFailed, ShoalError, TooManyTokens
 from shoal.tasks.encode import Item, Media
-from shoal.values import EncodeParams, estimated_features
+from shoal.values import EncodeParams, Params, estimated_features
 from shoal.worker.prefix import Prefixes
 
 Ids = NDArray[np.int32]
@@ -28,13 +28,20 @@ LONG = 64 * 1024
 
 class Prepared(msgspec.Struct, frozen=True):
     """One item ready for a batch: token ids [n] int32, or the text or the bytes of a file, for
-    runtimes that take those."""
+    runtimes that take those.
+
+    Attributes:
+        split: of two texts, how many of the ids are the first's with its special tokens.
+        input: what a file was decoded to, as `Run.inputs` takes it; then there are no ids.
+    """
 
     ids: Ids | None = None
     text: str | None = None
     media: bytes | None = None
     length: int = 0
     truncated: bool = False
+    split: int = 0
+    input: NDArray[Any] | None = None
 
 
 class Preparer(Protocol):
@@ -45,7 +52,7 @@ class Preparer(Protocol):
         """An item that costs next to nothing."""
         ...
 
-    def prepare(self, items: list[Item], params: EncodeParams) -> list[Prepared | ShoalError]:
+    def prepare(self, items: list[Item], params: Params) -> list[Prepared | ShoalError]:
         """Each item ready for a batch, or its error."""
         ...
 
@@ -84,9 +91,9 @@ class TextPreparer:
     def probe(self) -> Item:
         return "ready"
 
-    def prepare(self, items: list[Item], params: EncodeParams) -> list[Prepared | ShoalError]:
+    def prepare(self, items: list[Item], params: Params) -> list[Prepared | ShoalError]:
         """Token ids of each item, or its error."""
-        prompt = prompt_of(self._card, params.prompt)
+        prompt = prompt_of(self._card, params)
         texts = [item for item in items if isinstance(item, str)]
         encoded = iter(self._tokenized(prompt, texts))
         out: list[Prepared | ShoalError] = []
@@ -108,11 +115,11 @@ class TextPreparer:
             else:
                 yield self._prefixes.first_ids(prompt + text, self._room + 1)
 
-    def _content(self, ids: list[int] | Media, params: EncodeParams) -> list[int]:
+    def _content(self, ids: list[int] | Media, params: Params) -> list[int]:
         """Checked token ids without special tokens, whether the caller added them or not."""
         if isinstance(ids, Media):
             raise InvalidItem("this model takes text, no images or audio")
-        if params.prompt is not None and prompt_of(self._card, params.prompt):
+        if isinstance(params, EncodeParams) and params.prompt and prompt_of(self._card, params):
             raise InvalidItem("a prompt cannot be put before token ids; send text, or no prompt")
         for position, token in enumerate(ids):
             if not 0 <= token < self._vocabulary:
@@ -150,9 +157,9 @@ class PlainPreparer:
     def probe(self) -> Item:
         return "ready"
 
-    def prepare(self, items: list[Item], params: EncodeParams) -> list[Prepared | ShoalError]:
+    def prepare(self, items: list[Item], params: Params) -> list[Prepared | ShoalError]:
         """Each text with a guessed length; anything else is an error."""
-        prompt = prompt_of(self._card, params.prompt)
+        prompt = prompt_of(self._card, params)
         return [self._one(prompt, item) for item in items]
 
     def _one(self, prompt: str, item: Item) -> Prepared | ShoalError:
@@ -169,7 +176,9 @@ def guessed(card: Card, text: str) -> Prepared:
     return Prepared(text=text, length=min(card.max_tokens, guess))
 
 
-def prompt_of(card: Card, name: str | None) -> str:
-    """What comes before each text: the card's prompt of this name, else its default one."""
+def prompt_of(card: Card, params: Params) -> str:
+    """What comes before each text: the card's prompt of the name asked, else its default one."""
     task = card.tasks.encode
-    return "" if task is None else task.prompts.get(name or task.default_prompt or "", "")
+    if task is None or not isinstance(params, EncodeParams):
+        return ""
+    return task.prompts.get(params.prompt or task.default_prompt or "", "")

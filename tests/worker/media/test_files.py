@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shoal.catalog.card import Card, EncodeTask, Input, Profile, Source, Tasks
+from shoal.catalog.card import Card, Dense, EncodeTask, Input, Profile, Source, Tasks
 from shoal.errors import InvalidItem, ModelLoadFailed
 from shoal.tasks.encode import Item, Media
 from shoal.values import EncodeParams
@@ -17,7 +17,7 @@ from shoal.worker.text import Prepared
 
 
 def card(*inputs: Input) -> Card:
-    task = EncodeTask(dim=4, prompts={"query": "find: "})
+    task = EncodeTask(dense=Dense(4), prompts={"query": "find: "})
     return Card("m", Source(dir="."), "fake", Tasks(task), 512, inputs=list(inputs))
 
 

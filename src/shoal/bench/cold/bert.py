@@ -34,7 +34,7 @@ name: {name}
 source: {{dir: {folder}}}
 family: bert
 tasks:
-  encode: {{head: dense, dim: {hidden}}}
+  encode: {{dense: {{dim: {hidden}}}}}
 max_tokens: 256
 """
 

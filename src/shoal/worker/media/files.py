@@ -10,7 +10,7 @@ import base64
 from shoal.catalog.card import Card
 from shoal.errors import InvalidItem, ShoalError
 from shoal.tasks.encode import Item, Media
-from shoal.values import EncodeParams
+from shoal.values import Params
 from shoal.worker.text import Prepared, guessed, prompt_of
 
 #: What an image or audio counts on a batch, and on its cost: a token each so many bytes.
@@ -36,9 +36,9 @@ class MediaPreparer:
             return "ready"
         return Media(_PIXEL if "image" in self._card.inputs else _SILENCE)
 
-    def prepare(self, items: list[Item], params: EncodeParams) -> list[Prepared | ShoalError]:
+    def prepare(self, items: list[Item], params: Params) -> list[Prepared | ShoalError]:
         """Each item, or its error."""
-        prompt = prompt_of(self._card, params.prompt)
+        prompt = prompt_of(self._card, params)
         return [self._one(prompt, item) for item in items]
 
     def _one(self, prompt: str, item: Item) -> Prepared | ShoalError:
