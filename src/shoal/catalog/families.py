@@ -31,6 +31,7 @@ FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
         Family("bert", ("bert",), ("BertModel", "BertForMaskedLM", "BertForPreTraining")),
+        Family("vit", ("vit",), ("ViTModel", "ViTForImageClassification")),
         Family("fake", files=False),
     )
 }

@@ -10,7 +10,7 @@ closer to float32 (least cosine of 600 texts 0.99997 instead of 0.99989).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -74,11 +74,36 @@ class Layers:
         return self.product(weights, [f"{name}.bias" for name in names] if bias else [], activation)
 
     def product(
-        self, weights: list[str], biases: list[str], activation: Activation | None = None
+        self, weights: list[str], biases: Sequence[str | None], activation: Activation | None = None
     ) -> Linear:
-        """As `linear`, by the whole names of the tensors; several are put one below the other."""
-        bias = self._factor(biases) if biases else None
+        """As `linear`, by the whole names of the tensors; several are put one below the other.
+
+        A bias of None is one of zeros; without any bias nothing is added.
+        """
+        given = [name for name in biases if name is not None]
+        if not given or len(given) == len(biases):
+            bias = self._factor(given) if given else None
+        else:
+            bias = torch.cat(
+                [
+                    torch.zeros(
+                        self.expect(weight, None, None)[0], dtype=self.dtype, device=self.device
+                    )
+                    if name is None
+                    else self._factor([name])
+                    for weight, name in zip(weights, biases, strict=True)
+                ]
+            )
         return linear(self._factor(weights), bias, activation)
+
+    def patches(self, name: str, bias: bool = True) -> Linear:
+        """A convolution that goes on by its own width, as a product with squares.
+
+        A row is a square of pixels, [height * width * channels]; stored is [out, channels, height,
+        width].
+        """
+        weight = self._factor([f"{name}.weight"]).permute(0, 2, 3, 1).flatten(1)
+        return linear(weight, self._factor([f"{name}.bias"]) if bias else None)
 
     def _factor(self, names: list[str]) -> Tensor:
         parts = [self._counted(self._weights.read(name, self.dtype, self.device)) for name in names]

@@ -14,6 +14,7 @@ from shoal.runtimes.torch.families.known import FAMILIES
 from shoal.runtimes.torch.heads.base import Ground, Head
 from shoal.runtimes.torch.heads.build import build
 from shoal.runtimes.torch.layers import Layers
+from shoal.runtimes.torch.media import Takes
 from shoal.runtimes.torch.weights import Weights
 from shoal.wire.socket import Load
 
@@ -25,11 +26,13 @@ _DTYPES: dict[str, torch.dtype] = {
 
 
 class Parts(NamedTuple):
-    """A model; `heads` by output, `bytes` those of all its tensors."""
+    """A model; `heads` by output, `bytes` those of all its tensors, the rest as its family says."""
 
     encoder: Encoder
     heads: dict[str, Head]
     bytes: int
+    takes: Takes | None
+    pools: bool
 
 
 def load_parts(load: Load, device: torch.device) -> Parts:
@@ -54,7 +57,8 @@ def load_parts(load: Load, device: torch.device) -> Parts:
         )
     ground = Ground(layers, family.heads(config), encoder.width, encoder.vocabulary)
     heads = build(load.heads, ground)
-    return Parts(encoder, heads, layers.bytes)
+    takes = None if family.takes is None else family.takes(config)
+    return Parts(encoder, heads, layers.bytes, takes, family.pools)
 
 
 def _dtype(name: str, device: torch.device) -> torch.dtype | None:

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from shoal.errors import ErrorInfo, InvalidItem, InvalidRequest, TooManyTokens, nearest
 from shoal.runtimes.torch.heads.base import Head, HeadOutput
 from shoal.runtimes.torch.loading import load_parts
-from shoal.runtimes.torch.packed import pack
-from shoal.runtimes.torch.restoring import restored
-from shoal.wire.outputs import Output
+from shoal.runtimes.torch.media import Media, pack_media
+from shoal.runtimes.torch.packed import Packed, pack
+from shoal.runtimes.torch.restoring import Output, restored
 from shoal.wire.socket import Load
 
 #: Tokens of one pass: they bound its activations. On CPU 512 to 2,048 measure alike on mixed
@@ -27,11 +27,13 @@ _PASS_TOKENS_CUDA = 16384
 
 class Batch(msgspec.Struct, frozen=True):
     """Items as they came: `tokens` [sum of lengths], end to end; `lengths` [items]; `splits`
-    [items], tokens of the first of two segments, 0 where there is one."""
+    [items], tokens of the first of two segments, 0 where there is one; `inputs`, an array an item,
+    which counts where the item has no tokens."""
 
     tokens: NDArray[np.int32]
     lengths: NDArray[np.int64]
     splits: NDArray[np.int32] | None = None
+    inputs: list[Media] | None = None
 
 
 class Outputs(msgspec.Struct, frozen=True):
@@ -49,7 +51,9 @@ class Model:
         """Reads the weights. Raises `ModelLoadFailed` with the reason."""
         self._name = load.model
         self._device = device
-        self._encoder, self._heads, self._parameter_bytes = load_parts(load, device)
+        parts = load_parts(load, device)
+        self._encoder, self._heads, self._parameter_bytes = parts.encoder, parts.heads, parts.bytes
+        self._takes, self._pools = parts.takes, parts.pools
         self._max_tokens = load.max_tokens
         self.threads = load.threads
         self._pass_tokens = _PASS_TOKENS_CUDA if device.type == "cuda" else _PASS_TOKENS_CPU
@@ -61,31 +65,31 @@ class Model:
         per_token = max((head.bytes_per_token for head in heads), default=0)
         fixed = max((head.bytes for head in heads), default=0)
         per_token += self._encoder.activation_bytes_per_token
-        return self._parameter_bytes + max(self._pass_tokens, self._max_tokens) * per_token + fixed
+        tokens = max(self._pass_tokens, self._max_tokens, self._takes.tokens if self._takes else 0)
+        return self._parameter_bytes + tokens * per_token + fixed
 
     def warm_up(self) -> None:
-        """One pass of one item, so that the first request does not pay for first uses."""
-        self.run(Batch(np.zeros(1, np.int32), np.ones(1, np.int64)), list(self._heads))
+        """A pass of each kind of item, so that the first request does not pay for first uses."""
+        one, names = np.ones(1, np.int64), list(self._heads)
+        if self._encoder.vocabulary:
+            self.run(Batch(np.zeros(1, np.int32), one), names)
+        if self._takes is not None:
+            self.run(Batch(np.zeros(0, np.int32), 0 * one, inputs=[self._takes.blank()]), names)
 
     def run(self, batch: Batch, names: list[str]) -> Outputs:
         """The outputs of these names. Raises `InvalidRequest` where the model has no such one."""
         chosen = self._choose(names)
-        failed = self._unfit(batch.tokens, batch.lengths)
+        failed = self._unfit(batch)
         items = len(batch.lengths)
-        passes = pack(
-            batch.tokens,
-            batch.lengths,
-            np.array([item for item in range(items) if item not in failed], np.int64),
-            pass_tokens=self._pass_tokens,
-            device=self._device,
-            splits=batch.splits,
-        )
+        fit = np.array([item for item in range(items) if item not in failed], np.int64)
+        passes = self._passes(batch, fit)
         said: dict[str, list[HeadOutput]] = {name: [] for name in chosen}
         with torch.inference_mode():
             for packed in passes:
                 hidden = self._encoder.forward(packed)
+                seen = packed.pooled if self._pools else packed
                 for name, head in chosen.items():
-                    said[name].append(head.compute(hidden, packed))
+                    said[name].append(head.compute(hidden, seen))
         order = [packed.rows for packed in passes]
         return Outputs(
             {name: restored(parts, order, items) for name, parts in said.items()},
@@ -102,11 +106,26 @@ class Model:
                 )
         return {name: self._heads[name] for name in names}
 
-    def _unfit(self, tokens: NDArray[np.int32], lengths: NDArray[np.int64]) -> dict[int, ErrorInfo]:
+    def _passes(self, batch: Batch, fit: NDArray[np.int64]) -> list[Packed]:
+        """The items that can be computed, those of tokens and those of media apart."""
+        room, device = self._pass_tokens, self._device
+        texts = fit[batch.lengths[fit] > 0]
+        tokens, lengths = batch.tokens, batch.lengths
+        passes = pack(tokens, lengths, texts, pass_tokens=room, device=device, splits=batch.splits)
+        if self._takes is None or batch.inputs is None or len(texts) == len(fit):
+            return passes
+        media = fit[lengths[fit] == 0]
+        return passes + pack_media(
+            batch.inputs, media, self._takes, pass_tokens=room, device=device
+        )
+
+    def _unfit(self, batch: Batch) -> dict[int, ErrorInfo]:
         """Why items cannot be computed; what is wrong with one never touches its neighbours."""
         failed: dict[int, ErrorInfo] = {}
+        tokens, lengths = batch.tokens, batch.lengths
         for item in np.flatnonzero(lengths == 0).tolist():
-            failed[item] = InvalidItem("this item has no tokens").info
+            if (error := self._unfit_media(batch.inputs, item)) is not None:
+                failed[item] = error.info
         for item in np.flatnonzero(lengths > self._max_tokens).tolist():
             failed[item] = TooManyTokens(
                 f"this item has {lengths[item]} tokens; {self._name} takes {self._max_tokens}"
@@ -117,5 +136,17 @@ class Model:
         for item, token in zip(owners.tolist(), tokens[strange].tolist(), strict=True):
             failed[item] = InvalidItem(
                 f"this item has token id {token}; {self._name} knows 0 to {vocabulary - 1}"
+                if vocabulary
+                else f"this item has tokens; {self._name} takes none"
             ).info
         return failed
+
+    def _unfit_media(self, inputs: list[Media] | None, item: int) -> InvalidItem | None:
+        """Why an item without tokens cannot be computed."""
+        if self._takes is None or inputs is None or not inputs[item].size:
+            return InvalidItem("this item has no tokens")
+        try:
+            self._takes.check(inputs[item])
+        except InvalidItem as error:
+            return error
+        return None

@@ -41,6 +41,7 @@ class Packed(msgspec.Struct, frozen=True):
         offsets: int32 [items + 1], where each item starts, and the end of the last.
         types: int64 [computed], 0 in an item's first segment and 1 in its second; None where no
             item has a second one.
+        media: [items, ...], where the items are images or sound, which have no tokens (these are 0).
     """
 
     rows: NDArray[np.int64]
@@ -50,6 +51,7 @@ class Packed(msgspec.Struct, frozen=True):
     groups: list[Group]
     longest: int
     types: Tensor | None = None
+    media: Tensor | None = None
 
     @property
     def computed(self) -> int:
@@ -64,6 +66,17 @@ class Packed(msgspec.Struct, frozen=True):
     def lengths(self) -> Tensor:
         """int32 [items], tokens of each."""
         return self.offsets.diff()
+
+    @property
+    def pooled(self) -> Packed:
+        """The same items where each has become one row."""
+        items = len(self.rows)
+        return msgspec.structs.replace(
+            self,
+            offsets=torch.arange(items + 1, dtype=torch.int32, device=self.offsets.device),
+            groups=[Group(0, items, items, 1)],
+            longest=1,
+        )
 
 
 def pack(

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from shoal.runtimes.torch.heads.layout import Layout
 from shoal.runtimes.torch.layers import Layers
+from shoal.runtimes.torch.media import Takes
 from shoal.runtimes.torch.packed import Packed
 from shoal.runtimes.torch.weights import Shape
 
@@ -37,7 +38,8 @@ class Encoder(Protocol):
     activation_bytes_per_token: int
 
     def forward(self, packed: Packed) -> Tensor:
-        """Hidden states after the last layer, [computed, width]."""
+        """Hidden states after the last layer, [computed, width]; or, where its family `pools`, one
+        row an item."""
 
 
 class Family(msgspec.Struct, Generic[Config], frozen=True):
@@ -50,6 +52,8 @@ class Family(msgspec.Struct, Generic[Config], frozen=True):
         tensors: the encoder's, all of them, by shape.
         encoder: builds it.
         heads: where the tensors of its heads lie.
+        takes: the images or sound that it takes; None: tokens alone.
+        pools: its encoder gives one row an item, [items, width].
     """
 
     config: type[Config]
@@ -57,3 +61,5 @@ class Family(msgspec.Struct, Generic[Config], frozen=True):
     tensors: Callable[[Config], dict[str, Shape]]
     encoder: Callable[[Config, Layers], Encoder]
     heads: Callable[[Config], Layout]
+    takes: Callable[[Config], Takes] | None = None
+    pools: bool = False

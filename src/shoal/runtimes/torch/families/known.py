@@ -6,5 +6,6 @@ from typing import Any
 
 from shoal.runtimes.torch.families.base import Family
 from shoal.runtimes.torch.families.bert import BERT
+from shoal.runtimes.torch.families.vit import VIT
 
-FAMILIES: dict[str, Family[Any]] = {"bert": BERT}
+FAMILIES: dict[str, Family[Any]] = {"bert": BERT, "vit": VIT}

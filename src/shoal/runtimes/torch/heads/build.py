@@ -21,6 +21,7 @@ HEADS: dict[str, Build] = {
     "cross-encoder": sequence_labels,
     "sequence-labels": sequence_labels,
     "nli": sequence_labels,
+    "image-labels": sequence_labels,
     "token-labels": token_labels,
 }
 

@@ -1,0 +1,113 @@
+"""The transformer block that vision and speech share: norms before attention and products.
+
+Families say under which names a block keeps its parts. Reference: `CLIPEncoderLayer`, `ViTLayer`,
+`WhisperEncoderLayer` of transformers compute the same.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from torch import Tensor
+
+from shoal.runtimes.torch.attention import Attention, attend_apart
+from shoal.runtimes.torch.layers import Layers
+from shoal.runtimes.torch.linear import Activation
+from shoal.runtimes.torch.packed import Packed
+from shoal.runtimes.torch.weights import Shape
+
+
+class Names(msgspec.Struct, frozen=True):
+    """The parts of a block, below its own name."""
+
+    before: str  # the norm before attention
+    query: str
+    key: str
+    value: str
+    out: str
+    after: str  # the norm after it
+    up: str
+    down: str
+
+
+#: As CLIP, SigLIP and, but for the norms and products, Whisper have them.
+CLIP_NAMES = Names(
+    before="layer_norm1",
+    query="self_attn.q_proj",
+    key="self_attn.k_proj",
+    value="self_attn.v_proj",
+    out="self_attn.out_proj",
+    after="layer_norm2",
+    up="mlp.fc1",
+    down="mlp.fc2",
+)
+
+
+class Block(msgspec.Struct, frozen=True):
+    """One block of a stack of equal ones.
+
+    Attributes:
+        inner: width between the two last products.
+        biased: of query, key and value, those with a bias.
+    """
+
+    names: Names
+    hidden: int
+    inner: int
+    heads: int
+    eps: float
+    activation: Activation
+    attention: Attention = Attention()
+    biased: tuple[bool, bool, bool] = (True, True, True)
+
+    def tensors(self, at: str) -> dict[str, Shape]:
+        """Of the block of this name, by shape."""
+        names, hidden, inner = self.names, self.hidden, self.inner
+        query, key, value = self.biased
+        shapes: dict[str, Shape] = {}
+        for name, out, into, bias in (
+            (names.query, hidden, hidden, query),
+            (names.key, hidden, hidden, key),
+            (names.value, hidden, hidden, value),
+            (names.out, hidden, hidden, True),
+            (names.up, inner, hidden, True),
+            (names.down, hidden, inner, True),
+        ):
+            shapes[f"{at}.{name}.weight"] = (out, into)
+            if bias:
+                shapes[f"{at}.{name}.bias"] = (out,)
+        for name in (names.before, names.after):
+            shapes[f"{at}.{name}.weight"] = shapes[f"{at}.{name}.bias"] = (hidden,)
+        return shapes
+
+    def bytes_per_token(self, layers: Layers) -> int:
+        """Peak of what one row needs: itself and its norm, and what is attended or in between."""
+        stream = 2 * self.hidden * layers.stream_dtype.itemsize
+        return stream + (self.hidden + max(3 * self.hidden, self.inner)) * layers.dtype.itemsize
+
+
+class PreNorm:
+    """A loaded block: [computed, hidden] -> [computed, hidden]."""
+
+    def __init__(self, block: Block, at: str, layers: Layers) -> None:
+        names = block.names
+        three = [f"{at}.{name}" for name in (names.query, names.key, names.value)]
+        self._block = block
+        self._before = layers.layer_norm(f"{at}.{names.before}", block.eps)
+        self._qkv = layers.product(
+            [f"{name}.weight" for name in three],
+            [
+                f"{name}.bias" if bias else None
+                for name, bias in zip(three, block.biased, strict=True)
+            ],
+        )
+        self._out = layers.linear(f"{at}.{names.out}")
+        self._after = layers.layer_norm(f"{at}.{names.after}", block.eps)
+        self._up = layers.linear(f"{at}.{names.up}", activation=block.activation)
+        self._down = layers.linear(f"{at}.{names.down}")
+
+    def __call__(self, hidden: Tensor, packed: Packed) -> Tensor:
+        qkv = self._qkv(self._before(hidden))
+        query, key, value = qkv.view(len(qkv), 3, self._block.heads, -1).unbind(1)
+        attended = attend_apart(query, key, value, packed, self._block.attention)
+        hidden = self._out.add(attended, hidden)
+        return self._down.add(self._up(self._after(hidden)), hidden)

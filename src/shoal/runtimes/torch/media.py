@@ -1,0 +1,97 @@
+"""Images and sound of a batch, as its models take them: checked, stacked, packed.
+
+Knows shapes, no architecture. An item of media becomes as many rows as its encoder makes of it, so
+that attention and heads see it as a group of items of one length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from shoal.errors import InvalidItem
+from shoal.runtimes.torch.packed import Group, Packed
+
+Media = NDArray[Any]
+
+
+class Takes(msgspec.Struct, frozen=True):
+    """The media that an encoder takes.
+
+    Attributes:
+        what: for messages.
+        dtype: ``uint8`` or ``float32``.
+        shape: of an item.
+        tokens: rows that an item becomes.
+        fill: what stands in the last columns of an item that has fewer; None: none may have fewer.
+    """
+
+    what: str
+    dtype: str
+    shape: tuple[int, ...]
+    tokens: int
+    fill: Callable[[Media], float] | None = None
+
+    def check(self, item: Media) -> None:
+        """Raises `InvalidItem` where the encoder does not take this."""
+        fits = item.shape == self.shape
+        if self.fill is not None and item.ndim == len(self.shape) and item.shape[-1] > 0:
+            fits = item.shape[:-1] == self.shape[:-1] and item.shape[-1] <= self.shape[-1]
+        if not fits or item.dtype != self.dtype:
+            raise InvalidItem(
+                f"this item came as {item.dtype} of shape {list(item.shape)}, and the model takes "
+                f"{self.what} as {self.dtype} of {list(self.shape)}"
+            )
+
+    def stacked(self, items: list[Media]) -> Media:
+        """[items, *shape], with what is missing filled in."""
+        whole = np.empty((len(items), *self.shape), self.dtype)
+        for place, item in zip(whole, items, strict=True):
+            place[..., : item.shape[-1]] = item
+            if self.fill is not None and item.shape[-1] < self.shape[-1]:
+                place[..., item.shape[-1] :] = self.fill(item)
+        return whole
+
+    def blank(self) -> Media:
+        """An item of nothing."""
+        return np.zeros(self.shape, self.dtype)
+
+
+def pack_media(
+    items: list[Media],
+    rows: NDArray[np.int64],
+    takes: Takes,
+    *,
+    pass_tokens: int,
+    device: torch.device,
+) -> list[Packed]:
+    """Packs media into passes of at most `pass_tokens` rows (or one item).
+
+    items: those of the whole batch. rows: the positions of those to take.
+    """
+    step = max(1, pass_tokens // takes.tokens)
+    passes = []
+    for start in range(0, len(rows), step):
+        chosen = rows[start : start + step]
+        media = torch.from_numpy(takes.stacked([items[row] for row in chosen]))
+        passes.append(_packed(chosen, takes.tokens, media.to(device, non_blocking=True)))
+    return passes
+
+
+def _packed(rows: NDArray[np.int64], length: int, media: torch.Tensor) -> Packed:
+    count = len(rows)
+    positions = torch.arange(length, device=media.device)
+    return Packed(
+        rows=rows,
+        tokens=positions.new_zeros(count * length),
+        positions=positions.repeat(count),
+        offsets=torch.arange(0, count * length + 1, length, dtype=torch.int32, device=media.device),
+        groups=[Group(0, count * length, count, length)],
+        longest=length,
+        media=media,
+    )
