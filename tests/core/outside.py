@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 
 from shoal.core import events as ev
 from shoal.core.batcher import Budget
+from shoal.core.config import WorkerConfig
 from shoal.core.models import ModelSpec
 from shoal.core.pulling import MAX_PULL
-from shoal.core.worker import WorkerConfig, WorkerCore
+from shoal.core.worker import WorkerCore
 from shoal.errors import ErrorInfo
 from shoal.values import TrafficClass, estimated_features
 

@@ -13,9 +13,10 @@ from typing import cast
 
 from shoal.core import events as ev
 from shoal.core.batcher import Budget
+from shoal.core.config import WorkerConfig
 from shoal.core.eviction import Policy
 from shoal.core.models import ModelSpec
-from shoal.core.worker import WorkerConfig, WorkerCore
+from shoal.core.worker import WorkerCore
 from shoal.values import Features
 
 from .packing_runtimes import Kind, Loading, Runtimes

@@ -6,6 +6,7 @@ import pytest
 from shoal.core import events as ev
 from shoal.core.batcher import Budget
 from shoal.core.claims import LINGER_S, RENEW_S, TTL_S
+from shoal.core.config import WorkerConfig
 from shoal.core.cooldowns import Cooldowns
 from shoal.core.eviction import KEEPS_UP_S, PATIENCE_S
 from shoal.core.fetching import LIMIT_S
@@ -24,7 +25,7 @@ from shoal.core.recycle import (
     Recycle,
 )
 from shoal.core.residency import Residency
-from shoal.core.worker import WorkerConfig, WorkerCore
+from shoal.core.worker import WorkerCore
 from shoal.errors import ConfigError, ErrorInfo
 from shoal.values import Features
 

@@ -6,11 +6,12 @@ import pytest
 
 from shoal.core import events as ev
 from shoal.core.batcher import BULK_SHARE, Budget
+from shoal.core.config import WorkerConfig
 from shoal.core.models import ModelSpec
 from shoal.core.plan import GROWTH
 from shoal.core.returning import MAX_DELIVERED, MOST_RETURNED
 from shoal.core.urgency import FULL, turn_of
-from shoal.core.worker import WorkerConfig, WorkerCore
+from shoal.core.worker import WorkerCore
 from shoal.values import Features, TrafficClass
 
 #: One token, one millisecond; a batch may have 100 tokens.

@@ -5,12 +5,13 @@ import msgspec
 from shoal.core import events as ev
 from shoal.core.batcher import Budget
 from shoal.core.claims import LINGER_S
+from shoal.core.config import WorkerConfig
 from shoal.core.delivery import MAX_REPLY_AGE_S, RESEND_S, UNHEARD_LIMIT_S
 from shoal.core.groups import LANES, LEAST_WORKERS
 from shoal.core.models import ModelSpec
 from shoal.core.returning import MAX_DELIVERED
 from shoal.core.urgency import PATIENCE_S
-from shoal.core.worker import WorkerConfig, WorkerCore
+from shoal.core.worker import WorkerCore
 from shoal.errors import ErrorInfo
 from shoal.values import Features
 

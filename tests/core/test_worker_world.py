@@ -12,8 +12,9 @@ import pytest
 
 from shoal.core import events as ev
 from shoal.core.batcher import Budget
+from shoal.core.config import WorkerConfig
 from shoal.core.models import ModelSpec
-from shoal.core.worker import WorkerConfig, WorkerCore
+from shoal.core.worker import WorkerCore
 from shoal.errors import ErrorInfo
 from shoal.values import Features
 

@@ -18,8 +18,9 @@ from shoal.bench import report
 from shoal.bench.benchmark import Tell, option
 from shoal.core import events as ev
 from shoal.core.batcher import Budget
+from shoal.core.config import WorkerConfig
 from shoal.core.models import ModelSpec
-from shoal.core.worker import WorkerConfig, WorkerCore
+from shoal.core.worker import WorkerCore
 from shoal.values import features_of
 
 #: A batch of a device that takes 3 ms and 2 µs a token: what GPUs do with small encoders.

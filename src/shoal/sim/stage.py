@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from shoal.core import events as ev
-from shoal.core.worker import WorkerConfig
+from shoal.core.config import WorkerConfig
 from shoal.sim.arrivals import Arrivals, Entrance
 from shoal.sim.clock import Clock
 from shoal.sim.meter import Meter, Outcome

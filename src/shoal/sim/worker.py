@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from shoal.core import events as ev
-from shoal.core.worker import WorkerConfig, WorkerCore
+from shoal.core.config import WorkerConfig
+from shoal.core.worker import WorkerCore
 from shoal.sim.broker import Message, PullEnd
 from shoal.sim.clock import Clock, Link
 from shoal.sim.device import Device

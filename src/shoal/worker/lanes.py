@@ -10,20 +10,18 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count
 from typing import Any, Protocol
 
 import msgspec
 
 from shoal.catalog.resolve import Catalog
 from shoal.core import events as ev
-from shoal.errors import ErrorInfo, ShoalError, Unavailable
+from shoal.errors import ErrorInfo, ShoalError
 from shoal.runtimes.base import OutOfMemory
 from shoal.runtimes.link import RuntimeProcess, RuntimeSpec
 from shoal.settings import WorkerSettings
 from shoal.telemetry import log
 from shoal.telemetry.background import background
-from shoal.values import EncodeParams
 from shoal.wire.socket import (
     AskStats,
     Done,
@@ -35,8 +33,8 @@ from shoal.wire.socket import (
     Unload,
     Unloaded,
 )
-from shoal.worker.batches import packed
 from shoal.worker.models import files_of, load_of, preparer_of
+from shoal.worker.probes import Probes
 from shoal.worker.text import Preparer
 
 _log = log.get(__name__)
@@ -98,8 +96,7 @@ class Lanes:
         self._settings = settings
         self._hears = hears
         self._before_load = before_load
-        self._probes: dict[int, asyncio.Future[None]] = {}
-        self._probe_ids = count(-1, -1)
+        self._probes = Probes()
         self._computed_at: dict[str, float] = {}
         self._processes: dict[tuple[str, str], RuntimeProcess] = {}
         self._kinds: dict[tuple[str, str], str] = {}  # (lane, model) -> kind it is loaded in
@@ -195,26 +192,8 @@ class Lanes:
 
     async def probe(self, lane: str, model: str) -> None:
         """A forward pass of one short item, straight to the runtime. Raises `Unavailable`."""
-        preparer = self.preparers[model]
-        (item,) = preparer.prepare([preparer.probe], EncodeParams())
-        if isinstance(item, ShoalError):
-            raise Unavailable(item.message)
-        probe = next(self._probe_ids)
-        future = self._probes[probe] = asyncio.get_running_loop().create_future()
-        try:
-            self.run(lane, packed(probe, model, ["dense"], [item]))
-            await future
-        finally:
-            self._probes.pop(probe, None)
-
-    def _probed(self, probe: int, error: Unavailable | None) -> None:
-        future = self._probes.get(probe)
-        if future is None or future.done():
-            return
-        if error is None:
-            future.set_result(None)
-        else:
-            future.set_exception(error)
+        card, preparer = self._catalog.card(model), self.preparers[model]
+        await self._probes.ask(card, preparer, lambda run: self.run(lane, run))
 
     async def stop(self, grace_s: float) -> None:
         """End all processes; `grace_s` as `RuntimeProcess.stop` takes it."""
@@ -277,17 +256,13 @@ class Lanes:
         match message:
             case Done():
                 self._computed_at[lane] = time.monotonic()
-                if message.batch < 0:
-                    self._probed(message.batch, None)
-                else:
+                if not self._probes.answered(message.batch):
                     self._hears.batch_done(lane, message)
             case Loaded():
                 self._hears.loaded(lane, message)
             case Failed(batch=int(batch)):
                 error = ErrorInfo(message.code, message.message)
-                if batch < 0:
-                    self._probed(batch, Unavailable(message.message))
-                else:
+                if not self._probes.answered(batch, message.message):
                     self._hears.batch_failed(lane, batch, error)
             case Failed(model=str(model)):
                 full = message.code == OutOfMemory.code

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections import deque
 from functools import partial
 from typing import assert_never
 
@@ -32,6 +31,7 @@ from shoal.worker.preparing import Outcome, Preparing
 from shoal.worker.queue import WorkerQueue
 from shoal.worker.replies import Replies
 from shoal.worker.stash import Stash
+from shoal.worker.turns import Turns
 from shoal.worker.watch import Watch
 
 _log = log.get(__name__)
@@ -49,13 +49,8 @@ class Loop:
         self._watch = watch
         self._clock = BrokerClock()
         self._batches = Batches(self.units, watch, catalog)
-        self._events: deque[ev.Event] = deque()
-        self._performing = False
-        self._deciding = False
-        self._broken = False  # the core failed: what it knows may be wrong, so it is asked no more
+        self._turns = Turns(core, self._perform)
         self._empty = asyncio.Event()
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = float("inf")
         self.attached = False
         self._queue: WorkerQueue
         self._replies: Replies
@@ -84,52 +79,8 @@ class Loop:
     # --- events in --------------------------------------------------------------------------------
 
     def emit(self, event: ev.Event) -> None:
-        """Let the core react; it decides once all that comes in this turn of the loop was told."""
-        if self._broken:
-            return
-        self._events.append(event)
-        if not self._deciding:
-            self._deciding = True
-            asyncio.get_running_loop().call_soon(self._decide)
-        if not self._performing:
-            self._perform_all(decide=False)
-
-    def _decide(self) -> None:
-        self._deciding = False
-        if not self._broken:
-            self._perform_all(decide=True)
-            self._set_timer()
-
-    def _perform_all(self, *, decide: bool) -> None:
-        """What the core decides, if it is to; events that came up or come up meanwhile follow in order."""
-        self._performing = True
-        try:
-            now = time.monotonic()
-            for instruction in self.core.decide(now) if decide else ():
-                self._perform(instruction, now)
-            while self._events:
-                now = time.monotonic()
-                for instruction in self.core.react(self._events.popleft(), now):
-                    self._perform(instruction, now)
-        except BaseException:
-            self._broken = True
-            raise
-        finally:
-            self._performing = False
-
-    def _set_timer(self) -> None:
-        now = time.monotonic()
-        at = self.core.next_wake(now)
-        if at is None or at >= self._timer_at:
-            return  # a timer that rings early does no harm
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at = at
-        self._timer = asyncio.get_running_loop().call_later(max(0.0, at - now), self._ring)
-
-    def _ring(self) -> None:
-        self._timer, self._timer_at = None, float("inf")
-        self._decide()
+        """Let the core react to what happened."""
+        self._turns.emit(event)
 
     def delivered(self, pull: int, delivery: Delivery) -> None:
         """A unit came from the queue."""

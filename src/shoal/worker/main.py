@@ -26,8 +26,9 @@ from shoal.broker.streams import ensure_streams
 from shoal.catalog.fetch import cached
 from shoal.catalog.resolve import Catalog
 from shoal.core import events as ev
+from shoal.core.config import WorkerConfig
 from shoal.core.pulsing import PULSE_S
-from shoal.core.worker import WorkerConfig, WorkerCore
+from shoal.core.worker import WorkerCore
 from shoal.errors import ProtocolError, WorkerCrashed
 from shoal.settings import WorkerSettings
 from shoal.telemetry import log
