@@ -48,6 +48,11 @@ def write(folder: Path, files: dict[str, Any]) -> Path:
     return folder
 
 
+def files_in(folder: Path) -> set[str]:
+    """All files below `folder`."""
+    return {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
+
+
 def plain_files(**config: Any) -> dict[str, Any]:
     """A Hugging Face encoder, as `save_pretrained` leaves it."""
     return {

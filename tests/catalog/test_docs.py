@@ -20,11 +20,12 @@ from shoal.catalog.card import (
     Sparse,
     Tasks,
 )
+from shoal.catalog.conversion import Convert, PackedFile
 from shoal.catalog.parse import parse_card
 
 STRUCTS: list[type[msgspec.Struct]] = [
     *(Card, Source, Tasks, EncodeTask, Dense, Sparse, Multivector, ScoreTask, ExtractTask),
-    *(Memory, Profile, CostSeed),
+    *(Convert, PackedFile, Memory, Profile, CostSeed),
 ]
 PAGE = (Path(__file__).parents[2] / "docs" / "catalog.md").read_text()
 

