@@ -43,6 +43,13 @@ def test_the_packaged_catalog() -> None:
     assert all(each.license and each.description for each in catalog.cards())
 
 
+def test_what_conversions_of_the_zoo_make_is_pinned() -> None:
+    zoo = Catalog.load([]).zoo()
+    assert "bge-small-en-v1.5" in [card.name for card in zoo]
+    recipes = [card.source.convert for card in zoo if card.source.convert is not None]
+    assert all(recipe.result is not None for recipe in recipes)
+
+
 def test_no_model_answers_under_the_name_of_another() -> None:
     with pytest.raises(UnknownModel):
         Catalog.load([]).card("text-embedding-3-small")

@@ -169,7 +169,7 @@ def _show_table(entries: list[Entry]) -> None:
     from rich.table import Table
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("model", overflow="fold")
+    table.add_column("model", no_wrap=True)
     for title in ("tasks", "family"):
         table.add_column(title)
     for title in ("dim", "tokens", "MB"):

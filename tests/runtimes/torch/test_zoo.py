@@ -1,0 +1,68 @@
+"""Converted models against what their original files say in onnxruntime.
+
+`zoo/NAME.npz`: `tokens` of some items end to end, `types` of them (0, then 1 for a second text),
+their `lengths`, and the original's `rows`. They were made by running the file that the card names
+in onnxruntime 1.32 on a CPU, one item at a time.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shoal.catalog.card import Profile
+from shoal.catalog.fetch import fetch
+from shoal.catalog.resolve import Catalog
+from shoal.runtimes.torch.runtime import TorchRuntime
+from shoal.wire.arrays import from_wire, to_wire
+from shoal.wire.socket import Run
+from shoal.worker.models import load_of
+from tests.runtimes.torch import made
+
+HERE = Path(__file__).parent / "zoo"
+
+
+def original(name: str) -> dict[str, Any]:
+    with np.load(HERE / f"{name}.npz") as arrays:
+        return dict(arrays)
+
+
+def rows(name: str, head: str) -> made.Floats:
+    """What the converted model says of the same items."""
+    card = Catalog.load().card(name)
+    folder = fetch(card, cache_dir=None, offline=False)
+    runtime = TorchRuntime()
+    runtime.load(load_of(card, folder, Profile()))
+    given = original(name)
+    ends = np.cumsum(given["lengths"])[:-1]
+    firsts = [int(n) for n in map(np.count_nonzero, np.split(given["types"] == 0, ends))]
+    splits = np.where(np.array(firsts) == given["lengths"], 0, firsts).astype(np.int32)
+    done = runtime.run(
+        Run(
+            1,
+            name,
+            [head],
+            to_wire(given["tokens"]),
+            to_wire(given["lengths"]),
+            splits=to_wire(splits) if splits.any() else None,
+        )
+    )
+    return from_wire(done.arrays[head])
+
+
+def test_vectors_of_int8_weights() -> None:
+    """The original also rounds activations to 8 bits, so that it is not met exactly."""
+    cosines = made.cosines(
+        rows("bge-small-en-v1.5", "dense"), original("bge-small-en-v1.5")["rows"].astype(np.float32)
+    )
+    assert cosines.min() > 0.993
+
+
+def test_scores_of_int8_weights() -> None:
+    ours = rows("ms-marco-MiniLM-L-12-v2", "score").ravel()
+    theirs = original("ms-marco-MiniLM-L-12-v2")["rows"].ravel()
+    assert theirs.max() > 5  # there are good pairs and bad ones
+    assert theirs.min() < -11
+    assert np.abs(ours - theirs).max() < 0.15
