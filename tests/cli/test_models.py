@@ -45,7 +45,8 @@ def shoal_models(*arguments: Any) -> Result:
     return result
 
 
-def test_list_shows_every_card() -> None:
+def test_list_shows_every_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
     output = shoal_models("list").stdout
     assert all(card.name in output for card in Catalog.load([str(CARDS)]).cards())
     assert "apache-2.0" in output

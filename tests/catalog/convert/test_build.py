@@ -15,8 +15,8 @@ from shoal.catalog.conversion import Convert, PackedFile
 from shoal.catalog.convert import build
 from shoal.catalog.fetch import cached, fetch
 from shoal.errors import SourceError
-
 from tests.catalog.made import BERT, files_in, make_wheel
+
 from .onnx_files import model, tensor
 
 BIAS = np.arange(4, dtype=np.float32)
