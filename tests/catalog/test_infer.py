@@ -11,7 +11,7 @@ from shoal.catalog.parse import parse_card, to_yaml
 from shoal.catalog.resolve import Catalog
 from shoal.errors import CardError, ShoalError, SourceError, UnknownModel
 
-from .made import NORMALIZE, POOLING, TRANSFORMER, plain_files, sentence_files, write
+from .made import BERT, NORMALIZE, POOLING, TRANSFORMER, plain_files, sentence_files, write
 
 
 def encode_of(card: Card) -> EncodeTask:
@@ -38,6 +38,16 @@ def test_a_sentence_transformers_folder(tmp_path: Path) -> None:
         languages=["en", "no"],
         memory=Memory(weights_mb=0.2),
     )
+
+
+@pytest.mark.parametrize(
+    ("config", "family"),
+    [({"architectures": ["ModernBertModel"], "model_type": "modernbert"}, "modernbert")],
+)
+def test_families(tmp_path: Path, config: dict[str, Any], family: str) -> None:
+    files = sentence_files() | {"config.json": {**BERT, **config}}
+    card = infer(str(write(tmp_path / "m", files)))
+    assert (card.family, card.max_tokens, dense_of(card)) == (family, 64, Dense(32))
 
 
 def test_the_inferred_card_reads_back(tmp_path: Path) -> None:

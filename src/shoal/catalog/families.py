@@ -32,6 +32,7 @@ FAMILIES: dict[str, Family] = {
     for family in (
         Family("bert", ("bert",), ("BertModel", "BertForMaskedLM", "BertForPreTraining")),
         Family("vit", ("vit",), ("ViTModel", "ViTForImageClassification")),
+        Family("modernbert", ("modernbert",), ("ModernBertModel", "ModernBertForMaskedLM")),
         Family("fake", files=False),
     )
 }

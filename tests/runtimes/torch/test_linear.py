@@ -6,35 +6,50 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch import Tensor
 from torch.nn import functional
 
-from shoal.runtimes.torch.linear import Activation, Linear, _PlainLinear, linear
+from shoal.runtimes.torch.linear import Activation, Linear, _PlainLinear, activated, linear
 
-ACTIVATIONS: list[Activation | None] = [None, "gelu", "gelu_new", "gelu_pytorch_tanh", "relu"]
+ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
+    "gelu": functional.gelu,
+    "gelu_new": lambda rows: functional.gelu(rows, approximate="tanh"),
+    "gelu_pytorch_tanh": lambda rows: functional.gelu(rows, approximate="tanh"),
+    "relu": functional.relu,
+    "silu": functional.silu,
+    "tanh": torch.tanh,
+}
 
 
-@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
 @pytest.mark.parametrize("make", [linear, _PlainLinear])
 @pytest.mark.parametrize("rows", [1, 5, 130])
-def test_products(make: Callable[..., Linear], activation: Activation | None, rows: int) -> None:
+@pytest.mark.parametrize("biased", [True, False])
+def test_products(
+    make: Callable[..., Linear], activation: Activation | None, rows: int, biased: bool
+) -> None:
     torch.manual_seed(2)
-    x, weight, bias = torch.randn(rows, 24), torch.randn(40, 24), torch.randn(40)
+    x, weight = torch.randn(rows, 24), torch.randn(40, 24)
+    bias = torch.randn(40) if biased else None
     with torch.inference_mode():
         product = functional.linear(x, weight, bias)
-        expected = {
-            None: product,
-            "gelu": functional.gelu(product),
-            "gelu_new": functional.gelu(product, approximate="tanh"),
-            "gelu_pytorch_tanh": functional.gelu(product, approximate="tanh"),
-            "relu": functional.relu(product),
-        }[activation]
+        expected = ACTIVATIONS[activation](product) if activation else product
         ours = make(weight, bias, activation)
         torch.testing.assert_close(ours(x), expected, atol=2e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_an_activation_by_itself(activation: Activation) -> None:
+    rows = torch.randn(5, 24)
+    expected = ACTIVATIONS[activation](rows)
+    torch.testing.assert_close(activated(rows, activation), expected)
+
+
 @pytest.mark.parametrize("make", [linear, _PlainLinear])
-def test_residual(make: Callable[..., Linear]) -> None:
-    x, weight, bias = torch.randn(7, 24), torch.randn(40, 24), torch.randn(40)
+@pytest.mark.parametrize("biased", [True, False])
+def test_residual(make: Callable[..., Linear], biased: bool) -> None:
+    x, weight = torch.randn(7, 24), torch.randn(40, 24)
+    bias = torch.randn(40) if biased else None
     residual = torch.randn(7, 40)
     kept = residual.clone()
     with torch.inference_mode():

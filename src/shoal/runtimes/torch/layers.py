@@ -119,3 +119,9 @@ class Layers:
         shift = self.tensor(f"{name}.bias") if bias else None
         shape = list(weight.shape)
         return lambda rows: torch.layer_norm(rows.to(weight.dtype), shape, weight, shift, eps)
+
+    def rms_norm(self, name: str, eps: float, centre: float = 0.0) -> Norm:
+        """``name.weight``, counted from `centre`, over the last dimension; nothing is centred."""
+        weight = self.tensor(f"{name}.weight") + centre
+        shape = list(weight.shape)
+        return lambda rows: torch.rms_norm(rows.to(weight.dtype), shape, weight, eps)

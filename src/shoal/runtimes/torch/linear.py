@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 #: Activations by the names that config.json files use (`hidden_act`).
-Activation = Literal["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "tanh"]
+Activation = Literal["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "tanh"]
 
 #: activation -> the name and the algorithm oneDNN's fused product knows it by.
 _FUSED: dict[Activation, tuple[str, str]] = {
@@ -22,6 +22,7 @@ _FUSED: dict[Activation, tuple[str, str]] = {
     "gelu_new": ("gelu", "tanh"),
     "gelu_pytorch_tanh": ("gelu", "tanh"),
     "relu": ("relu", ""),
+    "silu": ("swish", ""),
     "tanh": ("tanh", ""),
 }
 
@@ -87,19 +88,24 @@ class _PlainLinear:
     def __call__(self, rows: Tensor) -> Tensor:
         rows = rows.to(self._weight.dtype)
         product = torch.nn.functional.linear(rows, self._weight, self._bias)
-        match self._activation:
-            case None:
-                return product
-            case "gelu":
-                return torch.nn.functional.gelu(product)
-            case "gelu_new" | "gelu_pytorch_tanh":
-                return torch.nn.functional.gelu(product, approximate="tanh")
-            case "relu":
-                return torch.relu_(product)
-            case "tanh":
-                return torch.tanh_(product)
+        return product if self._activation is None else activated(product, self._activation)
 
     def add(self, rows: Tensor, residual: Tensor) -> Tensor:
         rows = rows.to(self._weight.dtype)
         product = torch.nn.functional.linear(rows, self._weight, self._bias)
         return product.to(residual.dtype).add_(residual)
+
+
+def activated(rows: Tensor, activation: Activation) -> Tensor:
+    """Rows after an activation by itself; in place where torch can."""
+    match activation:
+        case "gelu":
+            return torch.nn.functional.gelu(rows)
+        case "gelu_new" | "gelu_pytorch_tanh":
+            return torch.nn.functional.gelu(rows, approximate="tanh")
+        case "relu":
+            return torch.relu_(rows)
+        case "silu":
+            return torch.nn.functional.silu(rows)
+        case "tanh":
+            return torch.tanh_(rows)

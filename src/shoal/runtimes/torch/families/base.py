@@ -63,3 +63,10 @@ class Family(msgspec.Struct, Generic[Config], frozen=True):
     heads: Callable[[Config], Layout]
     takes: Callable[[Config], Takes] | None = None
     pools: bool = False
+
+
+def check_heads(config: msgspec.Struct, width: str, heads: str) -> None:
+    """Raises `ValueError` naming both keys if attention's heads do not share the width evenly."""
+    wide, many = getattr(config, width), getattr(config, heads)
+    if many < 1 or wide % many:
+        raise ValueError(f"{width} {wide} is no multiple of {heads} {many}")

@@ -6,6 +6,11 @@ from typing import Any
 
 from shoal.runtimes.torch.families.base import Family
 from shoal.runtimes.torch.families.bert import BERT
+from shoal.runtimes.torch.families.modernbert import MODERNBERT
 from shoal.runtimes.torch.families.vit import VIT
 
-FAMILIES: dict[str, Family[Any]] = {"bert": BERT, "vit": VIT}
+FAMILIES: dict[str, Family[Any]] = {
+    "bert": BERT,
+    "modernbert": MODERNBERT,
+    "vit": VIT,
+}
