@@ -86,8 +86,8 @@ def test_profiles_carry_options_for_the_runtime() -> None:
         ),
         (
             "dim: 32",
-            "dim: 32, pooling: max",
-            "f.yaml:5: tasks.encode.dense.pooling: 'max' is none of mean, cls, last",
+            "dim: 32, pooling: sum",
+            "f.yaml:5: tasks.encode.dense.pooling: 'sum' is none of mean, cls, last, max",
         ),
         ("dim: 32", "pooling: cls", "f.yaml:5: 'tasks.encode.dense' lacks dim"),
         (

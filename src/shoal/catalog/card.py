@@ -8,7 +8,7 @@ import msgspec
 
 from shoal.catalog.conversion import Convert
 
-Pooling = Literal["mean", "cls", "last"]
+Pooling = Literal["mean", "cls", "last", "max"]
 Input = Literal["text", "image", "audio"]
 RuntimeKind = Literal["torch", "fake"]
 
@@ -41,31 +41,45 @@ class Dense(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
     Attributes:
         dim: its width.
+        projections: linear layers behind the pooling, first to last, each by where it lies: a
+            folder of the model's (``2_Dense``), or the name before its tensors in the model's file.
         matryoshka: narrower widths that the model was trained for; any may be asked.
     """
 
     dim: int
     pooling: Pooling = "mean"
     normalize: bool = True
+    projections: list[str] = []
     matryoshka: list[int] = []
 
 
 class Sparse(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A weight for each of a few terms of the vocabulary."""
+    """A weight for each of a few terms of the vocabulary.
+
+    Attributes:
+        activation: of ``splade``; ``log1p_relu`` takes the logarithm twice.
+        projection: where the linear unit of ``lexical`` lies, as those of `Dense`.
+        skip: token ids that ``lexical`` gives no weight, such as those of special tokens.
+    """
 
     head: Literal["splade", "lexical"] = "splade"
+    activation: Literal["relu", "log1p_relu"] = "relu"
+    projection: str = "sparse_linear"
+    skip: list[int] = []
 
 
 class Multivector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One vector a token.
 
     Attributes:
+        projections: linear layers behind the encoder, as those of `Dense`.
         query_tokens: queries are filled with the mask token up to so many; None: they are not.
         skip: tokens of documents that get no vector, such as punctuation.
     """
 
     dim: int
     head: Literal["colbert"] = "colbert"
+    projections: list[str] = msgspec.field(default_factory=lambda: ["linear"])
     query_tokens: int | None = None
     skip: list[str] = []
 

@@ -142,8 +142,14 @@ def _encode(task: EncodeTask) -> Iterator[Problem]:
         )
     for name in ("dense", "multivector"):
         output = getattr(task, name)
-        if output is not None and output.dim < 1:
+        if output is None:
+            continue
+        if output.dim < 1:
             yield (*where, name, "dim"), f"must be at least 1, not {output.dim}"
+        for path in output.projections:
+            if not is_inside(path):
+                text = f"'{path}' must lie in the model's folder"
+                yield (*where, name, "projections"), text
     if task.default_prompt is not None and task.default_prompt not in task.prompts:
         known = ", ".join(task.prompts) or "none"
         text = f"'{task.default_prompt}' is no key of prompts; they are: {known}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from shoal.catalog.card import Card, Profile
 from shoal.catalog.fetch import fetch
 from shoal.core.batcher import Budget
@@ -78,20 +80,21 @@ def heads_of(card: Card) -> dict[str, dict[str, Any]]:
     tasks = card.tasks
     heads: dict[str, dict[str, Any]] = {}
     if (encode := tasks.encode) is not None:
-        if encode.dense is not None:
-            heads["dense"] = {"pooling": encode.dense.pooling, "dim": encode.dense.dim}
-        if encode.sparse is not None:
-            heads["sparse"] = {"head": encode.sparse.head}
-        if encode.multivector is not None:
-            heads["multivector"] = {
-                "head": encode.multivector.head,
-                "dim": encode.multivector.dim,
-            }
+        if (dense := encode.dense) is not None:
+            heads["dense"] = {"head": "dense"} | _options(dense, "dim", "pooling", "projections")
+        if (sparse := encode.sparse) is not None:
+            heads["sparse"] = _options(sparse, "head", "activation", "projection", "skip")
+        if (vectors := encode.multivector) is not None:
+            heads["multivector"] = _options(vectors, "head", "dim", "projections")
     if tasks.score is not None and tasks.score.head in ("cross-encoder", "yes-no"):
         heads["score"] = {"head": tasks.score.head}
     if tasks.extract is not None:
-        heads["extract"] = {"head": tasks.extract.head}
+        heads["extract"] = _options(tasks.extract, "head", "labels")
     return heads
+
+
+def _options(of: msgspec.Struct, *keys: str) -> dict[str, Any]:
+    return {key: getattr(of, key) for key in keys}
 
 
 def files_of(card: Card, settings: WorkerSettings) -> Path:

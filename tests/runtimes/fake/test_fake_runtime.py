@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from shoal.runtimes.fake.hashing import pack_texts, seed_of, vectors_of
 from shoal.runtimes.fake.runtime import FakeRuntime
 from shoal.wire import socket as m
 from shoal.wire.arrays import from_wire, to_wire
+from shoal.wire.outputs import Output, Sparse, read_outputs
 
 DIM = 16
 
@@ -144,3 +146,59 @@ def test_faults_of_loading() -> None:
         resident(load_error="disk on fire")
     with pytest.raises(ModelLoadFailed, match="max_itms"):
         resident(max_itms=2)
+
+
+# --- heads --------------------------------------------------------------------------------
+
+
+def answered(head: dict[str, Any], batch: m.Run, **options: Any) -> Output:
+    runtime = FakeRuntime()
+    runtime.load(m.Load("m", "", "fake", {"out": head}, options=options))
+    items = len(from_wire(batch.lengths)) if batch.lengths is not None else 0
+    done = runtime.run(msgspec.structs.replace(batch, heads=["out"]))
+    return read_outputs(done.arrays, done.lengths, done.indices, items)["out"]
+
+
+@pytest.mark.parametrize(
+    ("head", "width"),
+    [
+        ({"head": "colbert", "dim": 8}, 8),
+        ({"head": "token-labels", "labels": ["O", "B", "I"]}, 3),
+    ],
+)
+def test_a_row_for_every_token(head: dict[str, Any], width: int) -> None:
+    rows = answered(head, tokens([5, 6, 5], [], [6])).rows()
+    first, none, last = (np.asarray(row) for row in rows)
+    assert (first.shape, none.shape, last.shape) == ((3, width), (0, width), (1, width))
+    np.testing.assert_array_equal(first[0], first[2])
+    np.testing.assert_array_equal(first[1], last[0])
+    assert not np.allclose(first[0], first[1], atol=0.1)
+
+
+@pytest.mark.parametrize("head", ["splade", "lexical"])
+def test_a_weight_for_every_distinct_token(head: str) -> None:
+    first, none, last = answered({"head": head}, tokens([7, 6, 7], [], [6])).rows()
+    assert isinstance(first, Sparse) and isinstance(none, Sparse) and isinstance(last, Sparse)
+    assert (first.indices.tolist(), none.indices.tolist(), last.indices.tolist()) == (
+        [6, 7],
+        [],
+        [6],
+    )
+    assert first.values[0] == last.values[0]
+    assert (first.values > 0).all()
+    assert first.values[0] != first.values[1]
+
+
+def test_one_score_a_pair() -> None:
+    values = answered({"head": "cross-encoder"}, tokens([1, 2], [2, 1], [3])).values
+    assert values.shape == (3, 1)
+    assert len(np.unique(values)) == 3
+    assert (np.abs(values) < 1).all()
+
+
+@pytest.mark.parametrize("head", ["colbert", "splade", "cross-encoder"])
+def test_nan_of_an_item_is_its_own(head: str) -> None:
+    output = answered({"head": head}, tokens([5, 6, 5], [13, 1], [6]), nan=13)
+    rows = [row.values if isinstance(row, Sparse) else row for row in output.rows()]
+    assert [bool(np.isnan(row).any()) for row in rows] == [False, True, False]
+    assert np.isnan(rows[1]).all()

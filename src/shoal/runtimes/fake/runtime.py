@@ -1,6 +1,6 @@
-"""A runtime without a model: vectors computed from the tokens or the text alone.
+"""A runtime without a model: answers computed from the tokens or the text alone.
 
-Equal items get equal vectors and different items different ones, whatever they were batched
+Equal items get equal answers and different items different ones, whatever they were batched
 with, so tests and benchmarks can check that every answer belongs to its item. What a batch
 costs, and what goes wrong, is said in the options of `Load`.
 """
@@ -17,12 +17,13 @@ import numpy as np
 from shoal import __version__
 from shoal.errors import ComputeFailed, InvalidRequest, ModelLoadFailed, UnknownModel, nearest
 from shoal.runtimes.base import OutOfMemory
-from shoal.runtimes.fake.hashing import Vectors, seed_of, vectors_of
+from shoal.runtimes.fake.hashing import seed_of
 from shoal.runtimes.fake.items import Items, items_of
 from shoal.runtimes.fake.memory import Memory
 from shoal.runtimes.fake.options import FakeOptions, options_of
+from shoal.runtimes.fake.outputs import output_of
 from shoal.runtimes.process import rss_bytes
-from shoal.wire.arrays import to_wire
+from shoal.wire.outputs import Output, to_wires
 from shoal.wire.socket import (
     AddAdapter,
     Capabilities,
@@ -34,8 +35,6 @@ from shoal.wire.socket import (
     Run,
     Stats,
 )
-
-DEFAULT_DIM = 384
 
 
 class FakeRuntime:
@@ -73,12 +72,14 @@ class FakeRuntime:
         load, options = self._find(batch.model)
         items = items_of(batch, options)
         _refuse(items, options)
-        arrays = {head: to_wire(_vectors(items, load, options, head)) for head in batch.heads}
+        outputs = {head: _output(items, load, options, head) for head in batch.heads}
         failed = {i: ComputeFailed("told to fail").info for i in items.with_marker(options.fail)}
         late_s = options.slow_s if items.with_marker(options.slow) else 0.0
         _sleep_until(start + options.cost_s(items.lengths, items.file_bytes) + late_s)
         self._batches += 1
-        return Done(batch.batch, arrays, time.perf_counter() - start, len(items.tokens), failed)
+        arrays, lengths, indices = to_wires(outputs)
+        seconds = time.perf_counter() - start
+        return Done(batch.batch, arrays, seconds, len(items.tokens), failed, lengths, indices)
 
     def add_adapter(self, add: AddAdapter) -> None:
         raise InvalidRequest("the fake runtime takes no adapters")
@@ -112,13 +113,17 @@ def _check(what: str, count: int, at_most: int | None) -> None:
         raise OutOfMemory(f"{count} {what} and memory for {at_most}")
 
 
-def _vectors(items: Items, load: Load, options: FakeOptions, head: str) -> Vectors:
-    if head not in load.heads:
-        raise InvalidRequest(f"'{load.model}' has no head '{head}'{nearest(head, load.heads)}")
-    dim = int(load.heads[head].get("dim", DEFAULT_DIM))
-    vectors = vectors_of(items.tokens, items.lengths, dim, seed_of(load.model, head))
-    vectors[items.with_marker(options.nan)] = np.nan
-    return vectors
+def _output(items: Items, load: Load, options: FakeOptions, name: str) -> Output:
+    if name not in load.heads:
+        raise InvalidRequest(f"'{load.model}' has no head '{name}'{nearest(name, load.heads)}")
+    asked = load.heads[name]
+    output = output_of(items, asked | {"head": asked.get("head", name)}, seed_of(load.model, name))
+    wrong = items.with_marker(options.nan)
+    if output.lengths is None:
+        output.values[wrong] = np.nan
+    else:
+        output.values[np.isin(np.arange(output.items).repeat(output.lengths), wrong)] = np.nan
+    return output
 
 
 def _sleep_until(moment: float) -> None:

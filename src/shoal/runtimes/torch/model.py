@@ -16,7 +16,8 @@ from shoal.runtimes.torch.heads.base import Head, HeadOutput
 from shoal.runtimes.torch.loading import load_parts
 from shoal.runtimes.torch.media import Media, pack_media
 from shoal.runtimes.torch.packed import Packed, pack
-from shoal.runtimes.torch.restoring import Output, restored
+from shoal.runtimes.torch.restoring import restored
+from shoal.wire.outputs import Output
 from shoal.wire.socket import Load
 
 #: Tokens of one pass: they bound its activations. On CPU 512 to 2,048 measure alike on mixed

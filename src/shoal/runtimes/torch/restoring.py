@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from shoal.runtimes.torch.heads.base import HeadOutput
-
-
-class Output(msgspec.Struct, frozen=True):
-    """`HeadOutput` of a whole batch, on the host: `wire.arrays.Output` as arrays."""
-
-    values: NDArray[np.float32]
-    lengths: NDArray[np.int32] | None = None
-    indices: NDArray[np.int32] | None = None
+from shoal.wire.outputs import Output
 
 
 def restored(parts: list[HeadOutput], order: list[NDArray[np.int64]], items: int) -> Output:

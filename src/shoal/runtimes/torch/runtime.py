@@ -30,7 +30,8 @@ from shoal.runtimes.torch import memory
 from shoal.runtimes.torch.families.known import FAMILIES
 from shoal.runtimes.torch.model import Batch, Model
 from shoal.runtimes.torch.threads import compute_alone
-from shoal.wire.arrays import Array, from_wire, to_wire
+from shoal.wire.arrays import Array, from_wire
+from shoal.wire.outputs import to_wires
 from shoal.wire.socket import (
     AddAdapter,
     Capabilities,
@@ -130,8 +131,10 @@ class TorchRuntime:
             ) from None
         seconds = time.perf_counter() - began
         self._batches += 1
-        arrays = {name: to_wire(output.values) for name, output in outputs.outputs.items()}
-        return Done(batch.batch, arrays, seconds, outputs.computed_tokens, outputs.failed)
+        arrays, lengths, indices = to_wires(outputs.outputs)
+        return Done(
+            batch.batch, arrays, seconds, outputs.computed_tokens, outputs.failed, lengths, indices
+        )
 
     def add_adapter(self, add: AddAdapter) -> None:
         """Raises `InvalidRequest`: `hello` says that this runtime takes no adapters."""
@@ -174,7 +177,7 @@ def _device(name: str) -> torch.device:
 
 
 def _read(batch: Run) -> Batch:
-    """Tokens and lengths of a batch. Raises `InvalidRequest` where they disagree."""
+    """The items of a batch. Raises `InvalidRequest` where its arrays disagree."""
     if batch.tokens is None or batch.lengths is None:
         raise InvalidRequest("the torch runtime takes tokens and lengths, not texts")
     if any(batch.adapters or ()):
@@ -185,10 +188,17 @@ def _read(batch: Run) -> Batch:
         raise InvalidRequest(
             f"lengths must be counts that add up to the {len(tokens)} tokens of the batch"
         )
+    splits = None if batch.splits is None else _vector(batch.splits, "splits")
+    if splits is not None and (
+        len(splits) != len(lengths) or (splits < 0).any() or (splits > lengths).any()
+    ):
+        raise InvalidRequest(
+            f"splits must be one an item, of {len(lengths)}, and inside its tokens"
+        )
     inputs = None if batch.inputs is None else [from_wire(array) for array in batch.inputs]
     if inputs is not None and len(inputs) != len(lengths):
         raise InvalidRequest(f"{len(inputs)} inputs came with {len(lengths)} lengths")
-    return Batch(tokens, lengths, inputs=inputs)
+    return Batch(tokens, lengths, splits, inputs)
 
 
 def _vector(array: Array, what: str) -> NDArray[Any]:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from shoal.runtimes.torch.model import Batch, Model
-from shoal.runtimes.torch.restoring import Output
+from shoal.wire.outputs import Output, Sparse
 from tests.runtimes.torch import made
 from tests.runtimes.torch.families.cells import HEADS, Answer, Cell, Floats
 from tests.runtimes.torch.families.row import Row
@@ -88,15 +88,11 @@ def _ours(model: Model, items: list[Item], columns: int) -> Iterator[Floats]:
 
 
 def rows_of(output: Output, columns: int) -> Iterator[Floats]:
-    """What an output says of each item: a row, or several; a sparse one as a row of `columns`."""
-    if output.lengths is None:
-        yield from output.values
-        return
-    ends = np.cumsum(output.lengths)
-    for start, stop in zip(ends - output.lengths, ends, strict=True):
-        if output.indices is None:
-            yield output.values[start:stop]
-            continue
-        row = np.zeros(columns, np.float32)
-        row[output.indices[start:stop]] = output.values[start:stop]
-        yield row
+    """What an output says of each item; of terms, a row of `columns`."""
+    for row in output.rows():
+        if isinstance(row, Sparse):
+            spread = np.zeros(columns, np.float32)
+            spread[row.indices] = row.values
+            yield spread
+        else:
+            yield row

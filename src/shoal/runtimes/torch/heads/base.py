@@ -21,7 +21,7 @@ Options = TypeVar("Options", bound=msgspec.Struct)
 
 
 class HeadOutput(msgspec.Struct, frozen=True):
-    """What a head says of the items of one pass, in packed order; `wire.arrays.Output` as tensors.
+    """What a head says of the items of one pass, in packed order; `wire.outputs.Output` as tensors.
 
     Attributes:
         rows: float32: one an item [items, ...]; or, with `lengths`, [sum of lengths, ...].

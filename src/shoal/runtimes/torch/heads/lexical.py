@@ -19,19 +19,19 @@ from shoal.runtimes.torch.packed import Packed
 
 
 class LexicalOptions(msgspec.Struct, frozen=True):
-    """`projections`: where the unit lies. `skip`: token ids that never weigh (special ones)."""
+    """`projection`: where the unit lies. `skip`: token ids that never weigh (special ones)."""
 
-    projections: tuple[str, ...] = ("sparse_linear",)
+    projection: str = "sparse_linear"
     skip: tuple[int, ...] = ()
 
 
 def lexical(options: dict[str, Any], ground: Ground) -> Head:
     """Sparse rows: the weights of an item's tokens, by token id."""
     asked = read_options(options, LexicalOptions)
-    unit = Projections(asked.projections, ground.layers, ground.width)
+    unit = Projections([asked.projection], ground.layers, ground.width)
     if unit.width != 1:
         raise ModelLoadFailed(
-            f"head 'lexical' needs one number a token; {asked.projections} give {unit.width}"
+            f"head 'lexical' needs one number a token; '{asked.projection}' gives {unit.width}"
         )
     skip = torch.tensor(asked.skip, dtype=torch.int64, device=ground.layers.device)
 
