@@ -63,6 +63,17 @@ class ExtractParams(msgspec.Struct, frozen=True, array_like=True, tag="extract")
 Params = EncodeParams | ScoreParams | ExtractParams
 
 
+def task_of(params: Params) -> Task:
+    """The task that these are the parameters of."""
+    match params:
+        case EncodeParams():
+            return "encode"
+        case ScoreParams():
+            return "score"
+        case ExtractParams():
+            return "extract"
+
+
 #: Bytes of text a token, until a tokenizer has told: English WordPiece gives 4 to 5.
 BYTES_PER_TOKEN = 4.0
 

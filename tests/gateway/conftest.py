@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import httpx
@@ -14,7 +14,17 @@ import pytest
 import pytest_asyncio
 
 from shoal.broker.server import BrokerServer
-from shoal.catalog.card import Card, Dense, EncodeTask, Source, Tasks
+from shoal.catalog.card import (
+    Card,
+    Dense,
+    EncodeTask,
+    ExtractTask,
+    Multivector,
+    ScoreTask,
+    Source,
+    Sparse,
+    Tasks,
+)
 from shoal.catalog.resolve import Catalog
 from shoal.gateway.app import App
 from shoal.gateway.main import Server, base_url, bind
@@ -26,10 +36,26 @@ MODEL = "org/tiny.model"
 ALIAS = "tiny"
 
 
-def card(name: str = MODEL) -> Card:
+def card(name: str = MODEL, *, aliases: Sequence[str] = (ALIAS,), **tasks: Any) -> Card:
     prompts = {"query": "query: ", "passage": "passage: "}
-    task = EncodeTask(dense=Dense(DIM), prompts=prompts)
-    return Card(name, Source(dir="/nowhere"), "bert", Tasks(task), 256, aliases=[ALIAS])
+    given = Tasks(**tasks) if tasks else Tasks(EncodeTask(dense=Dense(DIM), prompts=prompts))
+    return Card(name, Source(dir="/nowhere"), "bert", given, 256, aliases=list(aliases))
+
+
+def cards() -> list[Card]:
+    """A model for each kind of answer."""
+    every = EncodeTask(Dense(DIM), Sparse(), Multivector(4))
+    return [
+        card(),
+        card("every-vector", aliases=(), encode=every),
+        card("reranker", aliases=(), score=ScoreTask()),
+        card("ner", aliases=(), extract=ExtractTask("token-labels")),
+        card("classifier", aliases=(), extract=ExtractTask("sequence-labels")),
+        card("zero-shot", aliases=(), extract=ExtractTask("nli")),
+        msgspec.structs.replace(
+            card("transcriber", aliases=(), extract=ExtractTask("transcript")), inputs=["audio"]
+        ),
+    ]
 
 
 async def until(condition: Callable[[], Any], within_s: float = 5.0) -> None:
@@ -51,7 +77,8 @@ async def broker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Brok
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def running_worker(broker: BrokerServer) -> AsyncIterator[ScriptedWorker]:
-    async with ScriptedWorker(CommonSettings(broker_url=broker.url), MODEL) as scripted:
+    models = [card.name for card in cards()]
+    async with ScriptedWorker(CommonSettings(broker_url=broker.url), *models) as scripted:
         yield scripted
 
 
@@ -82,6 +109,9 @@ class Served:
             "/v1/embeddings", json={"model": ALIAS, "input": given, **fields}
         )
 
+    async def post(self, path: str, body: Any, **headers: str) -> httpx.Response:
+        return await self.http.post(path, json=body, headers=headers)
+
     async def metric(self, name: str) -> float:
         lines = (await self.http.get("/metrics")).text.splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
@@ -92,7 +122,7 @@ async def serving(broker: BrokerServer, **changes: Any) -> AsyncIterator[Served]
     """A gateway with these settings on a free port."""
     settings = GatewaySettings(broker_url=broker.url, port=0)
     settings = msgspec.structs.replace(settings, **changes)
-    catalog = Catalog([card()])
+    catalog = Catalog(cards())
     listener = bind(settings)
     app = App(settings, lambda: Gateway.open(settings, catalog))
     ready = asyncio.Event()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from itertools import product
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -15,7 +17,7 @@ from shoal.broker.pulls import Puller
 from shoal.broker.streams import ensure_consumer, ensure_streams
 from shoal.errors import ErrorInfo, Unavailable
 from shoal.settings import CommonSettings
-from shoal.values import EncodeParams, TrafficClass
+from shoal.values import EncodeParams, ExtractParams, ScoreParams, TrafficClass
 from shoal.wire import subjects
 from shoal.wire.arrays import DTYPES, to_wire
 from shoal.wire.codec import encode
@@ -52,6 +54,55 @@ def embed(unit: Unit, ack: str, worker: str = "scripted") -> Reply:
     return Reply(unit.id, worker, ack, tokens, cut, errors, {"dense": to_wire(array)}, timings)
 
 
+def score(unit: Unit, ack: str, worker: str = "scripted") -> Reply:
+    """A document scores a hundredth of its length in bytes; one that says ``bad`` fails."""
+    good = [item for item in unit.items if b"bad" not in item]
+    values = np.array([len(item) / 100 for item in good], np.float32)
+    return msgspec.structs.replace(_counted(unit, ack, worker), outputs={"score": to_wire(values)})
+
+
+def extract(unit: Unit, ack: str, worker: str = "scripted") -> Reply:
+    """What the model's name says; a text that says ``bad`` fails."""
+    objects = [told(unit, item) for item in unit.items if b"bad" not in item]
+    packed = [msgspec.msgpack.encode(one) for one in objects]
+    return msgspec.structs.replace(_counted(unit, ack, worker), objects=packed)
+
+
+def told(unit: Unit, item: bytes) -> dict[str, Any]:
+    assert isinstance(unit.params, ExtractParams)
+    if unit.model == "transcriber":
+        segments = [
+            {"start_s": 0.0, "end_s": 1.5, "text": " Hello"},
+            {"start_s": 1.5, "end_s": 3661.25, "text": " world."},
+        ]
+        return {"text": " Hello world.", "language": "en", "segments": segments}
+    if unit.model == "ner":
+        entity = {"text": "Bonn", "label": "LOC", "score": 0.75, "start": 3, "end": 7}
+        return {"entities": [entity]}
+    names = unit.params.labels or ("harassment", "calm")
+    return {"labels": [{"label": name, "score": 0.75 / 2**n} for n, name in enumerate(names)]}
+
+
+def _counted(unit: Unit, ack: str, worker: str) -> Reply:
+    """Token counts and errors alone."""
+    error = ErrorInfo("too_many_tokens", "300 tokens; the model takes 256", 400)
+    errors = {n: error for n, item in enumerate(unit.items) if b"bad" in item}
+    tokens = [0 if n in errors else 3 for n in range(len(unit.items))]
+    cut = [n for n, item in enumerate(unit.items) if b"long" in item]
+    return Reply(unit.id, worker, ack, tokens, cut, errors)
+
+
+def respond(unit: Unit, ack: str) -> Reply:
+    """As the task asks."""
+    match unit.params:
+        case EncodeParams():
+            return embed(unit, ack)
+        case ScoreParams():
+            return score(unit, ack)
+        case ExtractParams():
+            return extract(unit, ack)
+
+
 class _Purged(msgspec.Struct):
     success: bool = False
 
@@ -59,17 +110,17 @@ class _Purged(msgspec.Struct):
 class ScriptedWorker:
     """Pulls one unit at a time, many times over; `answer` returning None keeps silent."""
 
-    def __init__(self, settings: CommonSettings, model: str) -> None:
+    def __init__(self, settings: CommonSettings, *models: str) -> None:
         self.settings = settings
-        self.model = model
+        self.models = models
         self.reset()
         self._pulls = 0
-        self._class_of: dict[int, TrafficClass] = {}
+        self._pulled: dict[int, tuple[TrafficClass, str]] = {}
         self._pulsing: asyncio.Task[None]
 
     def reset(self) -> None:
         """Answer everything, remember nothing."""
-        self.answer: Answer = embed
+        self.answer: Answer = respond
         self.units: list[Unit] = []
         self.deliveries: list[Delivery] = []
         self.confirmed: list[str] = []
@@ -89,15 +140,16 @@ class ScriptedWorker:
     async def __aenter__(self) -> ScriptedWorker:
         self.connection = await Connection.open(self.settings, "scripted-worker")
         await ensure_streams(self.connection)
-        for klass in subjects.CLASSES:
-            await ensure_consumer(self.connection, klass, self.settings.pool, self.model, 5.0)
+        kinds = list(product(subjects.CLASSES, self.models))
+        for klass, model in kinds:
+            await ensure_consumer(self.connection, klass, self.settings.pool, model, 5.0)
         self.inbox = self.connection.inbox()
         self.connection.subscribe(f"{self.inbox}.*", self._on_confirmed)
         self.connection.subscribe(subjects.CANCELS, self._on_cancel)
         self.connection.subscribe(f"{subjects.GATEWAY_PULSES}.*", self._on_pulse)
         self.puller = Puller(self.connection, self._on_delivery, self._on_end)
-        for klass in subjects.CLASSES:
-            self._pull(klass)
+        for klass, model in kinds:
+            self._pull(klass, model)
         self._pulsing = asyncio.create_task(self._pulse_for_ever())
         return self
 
@@ -109,7 +161,7 @@ class ScriptedWorker:
         await self.connection.close()
 
     def pulse(self) -> None:
-        models = {self.model: self.state}
+        models = dict.fromkeys(self.models, self.state)
         pulse = WorkerPulse(
             "scripted", self.settings.pool, "here", ["cpu"], models, 0, False, self.ready
         )
@@ -125,23 +177,23 @@ class ScriptedWorker:
             self.pulse()
             await asyncio.sleep(0.05)
 
-    def _pull(self, klass: TrafficClass) -> None:
+    def _pull(self, klass: TrafficClass, model: str) -> None:
         self._pulls += 1
-        self._class_of[self._pulls] = klass
+        self._pulled[self._pulls] = (klass, model)
         with contextlib.suppress(Unavailable):
-            self.puller.pull(self._pulls, klass, self.settings.pool, self.model, 64, 30.0)
+            self.puller.pull(self._pulls, klass, self.settings.pool, model, 64, 30.0)
 
     def _on_end(self, pull_id: int, end: PullEnd) -> None:
-        klass = self._class_of.pop(pull_id)
+        klass, model = self._pulled.pop(pull_id)
         if end in ("filled", "expired", "conflict", "empty"):
-            self._pull(klass)
+            self._pull(klass, model)
         elif end == "disconnected":
-            asyncio.get_running_loop().create_task(self._pull_again(klass))
+            asyncio.get_running_loop().create_task(self._pull_again(klass, model))
 
-    async def _pull_again(self, klass: TrafficClass) -> None:
+    async def _pull_again(self, klass: TrafficClass, model: str) -> None:
         while not self.connection.connected:
             await asyncio.sleep(0.02)
-        self._pull(klass)
+        self._pull(klass, model)
 
     def _on_delivery(self, pull_id: int, delivery: Delivery) -> None:
         unit = decode_queue(delivery.data)

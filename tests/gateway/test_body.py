@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from shoal.errors import InvalidRequest, PayloadTooLarge, ShoalError
 from shoal.gateway.body import BodyDecoder, ItemLimits, checked_items
-from shoal.gateway.embeddings import EmbeddingsBody, inputs
+from shoal.gateway.compat.embeddings import EmbeddingsBody, inputs
 from shoal.gateway.encode import EncodeBody
 from shoal.values import Encoding
 

@@ -3,17 +3,19 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.catalog.card import Dense, EncodeTask, Multivector
+from shoal.catalog.card import Dense, EncodeTask, ExtractTask, Multivector, ScoreTask
 from shoal.core.admission_events import Rate
 from shoal.gateway.units import (
     REPLY_BYTES,
     Span,
     UnitLimits,
+    answer_size,
     bounded_by_reply,
     cut,
-    encoded_size,
+    load_of,
 )
-from shoal.values import BYTES_PER_TOKEN, EncodeParams
+from shoal.values import BYTES_PER_TOKEN, EncodeParams, ExtractParams, ScoreParams
+from tests.gateway.conftest import card
 
 #: One byte takes a millisecond.
 RATE = Rate(seconds_per_byte=1e-3, seconds_per_item=0.0)
@@ -46,7 +48,9 @@ def test_wide_vectors_make_small_units() -> None:
     limits = UnitLimits(64, 1 << 16)
 
     def bounded(params: EncodeParams, dim: int = 4096) -> UnitLimits:
-        return bounded_by_reply(limits, encoded_size(params, EncodeTask(dense=Dense(dim))))
+        return bounded_by_reply(
+            limits, answer_size(params, card(encode=EncodeTask(dense=Dense(dim))))
+        )
 
     wide = bounded(EncodeParams())
     assert wide.items * 4096 * 4 < REPLY_BYTES
@@ -57,10 +61,24 @@ def test_wide_vectors_make_small_units() -> None:
 
 def test_vectors_of_each_token_bound_a_unit_by_the_bytes_of_its_texts() -> None:
     task = EncodeTask(multivector=Multivector(128))
-    size = encoded_size(EncodeParams(outputs=("multivector",)), task)
+    size = answer_size(EncodeParams(outputs=("multivector",)), card(encode=task))
     limits = bounded_by_reply(UnitLimits(64, 64 * 1024, 1.0), size)
     tokens = limits.bytes / BYTES_PER_TOKEN
     assert limits.items == 64 and 0.9 * REPLY_BYTES < tokens * 128 * 4 <= REPLY_BYTES
+
+
+def test_a_query_counts_with_each_document_and_labels_with_each_text() -> None:
+    limits = UnitLimits(64, 1 << 16, seconds=0.1)
+    query = load_of(ScoreParams(b"x" * 30), card(score=ScoreTask()))
+    assert [(s.items, s.bytes) for s in cut([b"y" * 20] * 5, limits, RATE, query)] == [
+        (2, 100),
+        (2, 100),
+        (1, 50),
+    ]
+    labels = ExtractParams(("a", "bc"))
+    assert load_of(labels, card(extract=ExtractTask("nli"))).bytes(b"1234567890") == 23
+    assert load_of(labels, card(extract=ExtractTask("spans"))).bytes(b"1234567890") == 13
+    assert load_of(ExtractParams(), card(extract=ExtractTask("nli"))).bytes(b"12345") == 5
 
 
 @given(st.lists(st.binary(max_size=40), min_size=1), st.integers(1, 9), st.integers(1, 90))

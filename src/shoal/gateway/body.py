@@ -165,6 +165,13 @@ def checked_items(
     return items
 
 
+def checked_item(raw: msgspec.Raw, encoding: Encoding, limits: ItemLimits, name: str) -> memoryview:
+    """The bytes of one item that stands by itself. Raises as `checked_items`."""
+    item = memoryview(raw)
+    _check_item(item, KINDS[encoding][item[0]], limits, name)
+    return item
+
+
 def _check_item(item: Buffer, kind: str, limits: ItemLimits, where: str) -> None:
     media = limits.media_bytes is not None
     if kind is NUMBER or kind is OTHER or (kind is BYTES and not media):

@@ -62,6 +62,13 @@ def error_response(
     return Response(msgspec.json.encode(shape), error.status, headers=headers)
 
 
+def item_failed(error: ErrorInfo, where: str, envelope: Envelope) -> Response:
+    """The response of a request that fails with one of its items; `where` names that one."""
+    message = f"{where}: {error.message}"
+    named = msgspec.structs.replace(error, message=message, param=where)
+    return error_response(named, envelope)
+
+
 def _retry_after(error: ErrorInfo) -> tuple[Header, ...]:
     if error.status not in (429, 503):
         return ()

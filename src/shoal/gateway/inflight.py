@@ -121,7 +121,7 @@ class Inflight:
         rate = self._fleet.rate(job.card)
         limits = UnitLimits(settings.unit_items, settings.unit_bytes, rate.batch_s)
         limits = bounded_by_reply(limits, job.answer)
-        spans = cut(job.items, limits, rate)
+        spans = cut(job.items, limits, rate, job.load)
         units = {f"{job.key}.{number}": span for number, span in enumerate(spans)}
         call = Call(job, units, asyncio.get_running_loop().time() + job.timeout_s)
         call.payloads = self.uploads.of(job)

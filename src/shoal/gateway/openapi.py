@@ -10,32 +10,13 @@ from typing import Any
 import msgspec
 
 from shoal import __version__
-from shoal.gateway.embeddings import EmbeddingsBody
-from shoal.gateway.encode import EncodeBody
 from shoal.gateway.http import Request, Response
-from shoal.gateway.models import ModelObject
-from shoal.gateway.schemas import (
-    EmbeddingsAnswer,
-    EncodeAnswer,
-    ErrorAnswer,
-    ModelList,
-    OpenAIErrorAnswer,
-)
+from shoal.gateway.operations import OPERATIONS, Operation
 from shoal.gateway.service import Gateway
 from shoal.gateway.standing import CLASSES, PRIORITY_MOST
 from shoal.settings import GatewaySettings
 
 _REF = "#/components/schemas/{name}"
-_STRUCTS = (
-    EncodeBody,
-    EncodeAnswer,
-    EmbeddingsBody,
-    EmbeddingsAnswer,
-    ModelObject,
-    ModelList,
-    ErrorAnswer,
-    OpenAIErrorAnswer,
-)
 _MODEL_PARAMETER = {
     "name": "model",
     "in": "path",
@@ -92,7 +73,7 @@ def _needs_key(settings: GatewaySettings) -> bool:
 
 def document(needs_key: bool) -> dict[str, Any]:
     """The OpenAPI 3.1 document."""
-    _, schemas = msgspec.json.schema_components(_STRUCTS, ref_template=_REF)
+    _, schemas = msgspec.json.schema_components(_structs(), ref_template=_REF)
     whole: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {"title": "Shoal", "version": __version__, "license": {"name": "Apache-2.0"}},
@@ -105,65 +86,47 @@ def document(needs_key: bool) -> dict[str, Any]:
     return whole
 
 
+def _structs() -> list[type[msgspec.Struct]]:
+    """Every struct that an operation names, once."""
+    every = [o for methods in OPERATIONS.values() for o in methods.values()]
+    named = [struct for o in every for struct in (o.body, o.answer, o.error) if struct is not None]
+    return list(dict.fromkeys(named))
+
+
 def _paths() -> dict[str, Any]:
     return {
-        "/v1/encode/{model}": {
-            "post": {
-                "summary": "Texts, token ids, images or audio to vectors.",
-                "operationId": "encode",
-                "parameters": [_MODEL_PARAMETER, *_TURN_PARAMETERS],
-                "requestBody": _body(EncodeBody, "application/json", "application/msgpack"),
-                "responses": _responses(
-                    EncodeAnswer, ErrorAnswer, "application/json", "application/msgpack"
-                ),
-            }
-        },
-        "/v1/embeddings": {
-            "post": {
-                "summary": "OpenAI's embeddings.",
-                "operationId": "createEmbedding",
-                "parameters": _TURN_PARAMETERS,
-                "requestBody": _body(EmbeddingsBody, "application/json"),
-                "responses": _responses(EmbeddingsAnswer, OpenAIErrorAnswer, "application/json"),
-            }
-        },
-        "/v1/models": {
-            "get": {
-                "summary": "The catalog.",
-                "operationId": "listModels",
-                "responses": _responses(ModelList, OpenAIErrorAnswer, "application/json"),
-            }
-        },
-        "/v1/models/{model}": {
-            "get": {
-                "summary": "One model.",
-                "operationId": "retrieveModel",
-                "parameters": [_MODEL_PARAMETER],
-                "responses": _responses(ModelObject, OpenAIErrorAnswer, "application/json"),
-            }
-        },
-        "/healthz": {"get": _plain("The process answers.")},
-        "/readyz": {"get": _plain("Requests would be answered; else 503 with what is missing.")},
-        "/metrics": {"get": _plain("Prometheus text.")},
+        path: {method: _described(path, operation) for method, operation in methods.items()}
+        for path, methods in OPERATIONS.items()
     }
 
 
-def _ref(struct: type[msgspec.Struct]) -> dict[str, Any]:
-    return {"schema": {"$ref": _REF.format(name=struct.__name__)}}
-
-
-def _body(struct: type[msgspec.Struct], *types: str) -> dict[str, Any]:
-    return {"required": True, "content": dict.fromkeys(types, _ref(struct))}
-
-
-def _responses(
-    good: type[msgspec.Struct], bad: type[msgspec.Struct], *types: str
-) -> dict[str, Any]:
-    return {
-        "200": {"description": "OK", "content": dict.fromkeys(types, _ref(good))},
-        "default": {"description": "An error.", "content": dict.fromkeys(types, _ref(bad))},
+def _described(path: str, operation: Operation) -> dict[str, Any]:
+    if operation.answer is None:
+        plain = {"200": {"description": "OK"}}
+        return {"summary": operation.summary, "security": [], "responses": plain}
+    described: dict[str, Any] = {
+        "summary": operation.summary,
+        "operationId": operation.id,
+        "responses": {
+            "200": {"description": "OK", "content": _content(operation, operation.answer)},
+            "default": {
+                "description": "An error.",
+                "content": _content(operation, operation.error),
+            },
+        },
     }
+    parameters = [
+        *([_MODEL_PARAMETER] if path.endswith("{model}") else []),
+        *(_TURN_PARAMETERS if operation.turn else []),
+    ]
+    if parameters:
+        described["parameters"] = parameters
+    if operation.body is not None:
+        content = _content(operation, operation.body)
+        described["requestBody"] = {"required": True, "content": content}
+    return described
 
 
-def _plain(summary: str) -> dict[str, Any]:
-    return {"summary": summary, "security": [], "responses": {"200": {"description": "OK"}}}
+def _content(operation: Operation, struct: type[msgspec.Struct]) -> dict[str, Any]:
+    schema = {"schema": {"$ref": _REF.format(name=struct.__name__)}}
+    return dict.fromkeys(operation.formats, schema)

@@ -45,21 +45,14 @@ class EncodeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
 
 
-def task_of(card: Card) -> EncodeTask:
-    """The card's encode task. Raises `InvalidRequest` if it has none."""
-    if card.tasks.encode is None:
-        tasks = ", ".join(card.tasks.names()) or "nothing"
-        raise InvalidRequest(f"model '{card.name}' cannot encode: it does {tasks}", param="model")
-    return card.tasks.encode
-
-
 def checked_params(options: EncodeOptions, card: Card, prefix: str = "params.") -> EncodeParams:
     """`options` as they travel. `prefix`: what comes before an option's name in the body.
 
     Raises:
         InvalidRequest: an option that this model does not have, or out of its range.
     """
-    task = task_of(card)
+    task = card.tasks.encode
+    assert task is not None, "the route looked"
     outputs = _checked_outputs(options.outputs, card, task, prefix)
     _check_dimensions(options.dimensions, card, task, prefix)
     _check_prompt(options.prompt, card, task, prefix)

@@ -17,7 +17,7 @@ from shoal.broker.base import Acks, Bus, Queue
 from shoal.core import admission_events as ev
 from shoal.errors import BrokerError, ShoalError, Unavailable
 from shoal.gateway.job import Call
-from shoal.values import TrafficClass
+from shoal.values import TrafficClass, task_of
 from shoal.wire import subjects
 from shoal.wire.codec import encode
 from shoal.wire.queue import Cancel, Unit
@@ -80,7 +80,7 @@ class Outbox:
             id=unit,
             request=job.key,
             model=job.card.name,
-            task="encode",
+            task=task_of(job.params),
             params=job.params,
             encoding=job.encoding,
             items=items,

@@ -55,10 +55,11 @@ class Uploads:
         Raises:
             PayloadTooLarge: there is one, and no store.
         """
-        large = [n for n, item in enumerate(job.items) if len(item) > self.above_bytes]
+        above_bytes = self.above_bytes - job.load.beside_bytes
+        large = [n for n, item in enumerate(job.items) if len(item) > above_bytes]
         if large and not self._store.configured:
             raise PayloadTooLarge(
-                f"item {large[0]} has {len(job.items[large[0]])} bytes; above {self.above_bytes} "
+                f"item {large[0]} has {len(job.items[large[0]])} bytes; above {above_bytes} "
                 "it would need a payload store, and this deployment has none: set payload_url"
             )
         return {n: Payload(f"{job.key}.{n}", len(job.items[n])) for n in large}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from shoal.errors import ErrorInfo
 from shoal.gateway.envelope import described
 from shoal.gateway.replies import ItemAnswer
+from shoal.values import VectorDType
 from shoal.wire.outputs import Row, Sparse
 
 Vector = NDArray[Any]
@@ -41,14 +43,49 @@ def tensor(vector: Vector) -> dict[str, Any]:
     return {"dtype": vector.dtype.name, "shape": vector.shape, "data": vector.data}
 
 
-def native_item(item: ItemAnswer, vector: Callable[[Vector], Any]) -> dict[str, Any]:
-    """One entry of the native answer; `vector` makes an array what the format wants."""
+def vectors_shape(dtype: VectorDType) -> Callable[[ItemAnswer, bool], dict[str, Any]]:
+    """How an item's vectors of this type are shown; the second argument: as MessagePack."""
+    if dtype in ("float32", "float16"):
+        return _plain_item
+    return partial(_quantised_item, dtype)
+
+
+def item_shape(item: ItemAnswer, answer: dict[str, Any]) -> dict[str, Any]:
+    """One entry of a native answer: `answer`, or the error of the item."""
     if item.error is not None:
         return {"error": described(located(item.error, f"items[{item.position}]"))}
-    shape: dict[str, Any] = {head: _row(row, vector) for head, row in item.vectors.items()}
-    shape["tokens"] = item.tokens
-    shape["truncated"] = item.truncated
-    return shape
+    answer["tokens"] = item.tokens
+    answer["truncated"] = item.truncated
+    return answer
+
+
+def _plain_item(item: ItemAnswer, msgpack: bool) -> dict[str, Any]:
+    vector = tensor if msgpack else _as_it_is
+    return item_shape(item, {head: _row(row, vector) for head, row in item.vectors.items()})
+
+
+def _quantised_item(dtype: VectorDType, item: ItemAnswer, msgpack: bool) -> dict[str, Any]:
+    """What restores a vector, ``<head>.scale`` and the like, stands beside its numbers."""
+    shape: dict[str, Any] = {}
+    for head, row in sorted(item.vectors.items()):
+        name, _, restores = head.partition(".")
+        if restores:
+            shape[name][restores] = _numbers(row, msgpack)
+        elif isinstance(row, Sparse) or row.dtype.kind == "f":
+            shape[name] = _row(row, tensor if msgpack else _as_it_is)
+        else:
+            shape[name] = {**(tensor(row) if msgpack else {"values": row}), "dtype": dtype}
+    return item_shape(item, shape)
+
+
+def _numbers(row: Row, msgpack: bool) -> Any:
+    """One number of a vector; of several, a list."""
+    assert not isinstance(row, Sparse), "what restores terms would be numbers"
+    return row.tolist() if msgpack else row
+
+
+def _as_it_is(row: Vector) -> Vector:
+    return row
 
 
 def _row(row: Row, vector: Callable[[Vector], Any]) -> Any:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from shoal.gateway.embeddings import EmbeddingsRoute
+from shoal.gateway.compat.embeddings import EmbeddingsRoute
+from shoal.gateway.compat.rerank import RerankRoute, cohere
 from shoal.gateway.encode import EncodeRoute
 from shoal.gateway.envelope import openai
 from shoal.gateway.health import HealthRoute
 from shoal.gateway.models import ModelsRoute
 from shoal.gateway.openapi import OpenApiRoute
 from shoal.gateway.router import Route
+from shoal.gateway.score import ScoreRoute
 from shoal.gateway.service import Gateway
 
 
@@ -17,7 +19,10 @@ def routes(gateway: Gateway) -> list[Route]:
     health, models = HealthRoute(gateway), ModelsRoute(gateway)
     return [
         Route("/v1/encode/{model}", {"POST": EncodeRoute(gateway).post}),
+        Route("/v1/score/{model}", {"POST": ScoreRoute(gateway).post}),
         Route("/v1/embeddings", {"POST": EmbeddingsRoute(gateway).post}, openai),
+        Route("/v1/rerank", {"POST": RerankRoute(gateway, "1").post}, cohere),
+        Route("/v2/rerank", {"POST": RerankRoute(gateway, "2").post}, cohere),
         Route("/v1/models", {"GET": models.list}, openai),
         Route("/v1/models/{model}", {"GET": models.get}, openai),
         Route("/healthz", {"GET": health.healthz}, open=True),

@@ -65,7 +65,7 @@ class EncodedItem(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """Tokens that were embedded."""
+    """Tokens that were read."""
 
     tokens: int
 
@@ -75,6 +75,23 @@ class EncodeAnswer(msgspec.Struct, frozen=True):
 
     model: str
     items: list[EncodedItem]
+    usage: Usage
+
+
+class ScoredItem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How well one document answers the query, or its error."""
+
+    score: float | None = None
+    tokens: int = 0
+    truncated: bool = False
+    error: ErrorDetail | None = None
+
+
+class ScoreAnswer(msgspec.Struct, frozen=True):
+    """One entry a document, in the order of the request; `tokens` are those of both texts."""
+
+    model: str
+    items: list[ScoredItem]
     usage: Usage
 
 

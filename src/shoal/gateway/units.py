@@ -10,9 +10,16 @@ from collections.abc import Sequence
 
 import msgspec
 
-from shoal.catalog.card import EncodeTask
+from shoal.catalog.card import Card, EncodeTask
 from shoal.core.admission_events import Rate
-from shoal.values import BYTES_PER_TOKEN, EncodeParams, VectorDType
+from shoal.values import (
+    BYTES_PER_TOKEN,
+    EncodeParams,
+    ExtractParams,
+    Params,
+    ScoreParams,
+    VectorDType,
+)
 from shoal.wire.codec import Buffer
 
 #: A unit's answer stays below this, so that it is one message under the broker's usual 1 MB.
@@ -29,6 +36,10 @@ _DTYPE_BYTES: dict[VectorDType, float] = {
 #: SPLADE gives a passage of 256 tokens some 220 terms; each is an index and a weight.
 _SPARSE_BYTES = 256 * 8
 
+#: A dozen labels with scores; and of a text full of names, 60 bytes for each name of 15.
+_EXTRACT_BYTES = 512
+_EXTRACT_PER_BYTE = 4.0
+
 
 class AnswerSize(msgspec.Struct, frozen=True):
     """Expected bytes of an item's answer: `item_bytes`, and `per_byte` of what the item has."""
@@ -37,8 +48,28 @@ class AnswerSize(msgspec.Struct, frozen=True):
     per_byte: float = 0.0
 
 
+class Load(msgspec.Struct, frozen=True):
+    """What of a request each item is computed with.
+
+    Attributes:
+        beside_bytes: of the query, or of all labels; they travel with each unit too.
+        sequences: how often an item is read, once for each label where it is tested for them.
+    """
+
+    beside_bytes: int = 0
+    sequences: int = 1
+
+    def bytes(self, item: Buffer) -> int:
+        """What an item counts."""
+        return len(item) * self.sequences + self.beside_bytes
+
+
+#: An item that is computed by itself.
+ALONE = Load()
+
+
 class Span(msgspec.Struct, frozen=True):
-    """Items ``[start, end)`` of a request, and their bytes."""
+    """Items ``[start, end)`` of a request, and the bytes they count."""
 
     start: int
     end: int
@@ -66,8 +97,34 @@ class UnitLimits(msgspec.Struct, frozen=True):
     seconds: float = float("inf")
 
 
-def encoded_size(params: EncodeParams, task: EncodeTask) -> AnswerSize:
-    """What an item's vectors take."""
+def load_of(params: Params, card: Card) -> Load:
+    """What each item is computed with."""
+    match params:
+        case EncodeParams():
+            return ALONE
+        case ScoreParams(query):
+            return Load(len(query))
+        case ExtractParams(labels):
+            if not labels:
+                return ALONE
+            task = card.tasks.extract
+            each = task is not None and task.head == "nli"
+            return Load(sum(map(len, labels)), len(labels) if each else 1)
+
+
+def answer_size(params: Params, card: Card) -> AnswerSize:
+    """What an item's answer takes."""
+    match params:
+        case EncodeParams():
+            assert card.tasks.encode is not None, "its parameters were checked"
+            return _encoded_size(params, card.tasks.encode)
+        case ScoreParams():
+            return AnswerSize(ITEM_OVERHEAD_BYTES)
+        case ExtractParams():
+            return AnswerSize(_EXTRACT_BYTES, _EXTRACT_PER_BYTE)
+
+
+def _encoded_size(params: EncodeParams, task: EncodeTask) -> AnswerSize:
     number = _DTYPE_BYTES[params.dtype]
     item_bytes, per_byte = float(ITEM_OVERHEAD_BYTES), 0.0
     if task.dense is not None and "dense" in params.outputs:
@@ -86,21 +143,22 @@ def bounded_by_reply(limits: UnitLimits, answer: AnswerSize) -> UnitLimits:
     return UnitLimits(items, min(limits.bytes, most), limits.seconds)
 
 
-def cut(items: Sequence[Buffer], limits: UnitLimits, rate: Rate) -> list[Span]:
+def cut(items: Sequence[Buffer], limits: UnitLimits, rate: Rate, load: Load = ALONE) -> list[Span]:
     """Spans that cover `items` in order; an item above a limit is a unit of its own."""
     spans: list[Span] = []
     start, size, seconds = 0, 0, 0.0
     for position, item in enumerate(items):
-        item_s = rate.seconds(len(item), 1)
+        item_bytes = load.bytes(item)
+        item_s = rate.seconds(item_bytes, 1)
         full = (
             position - start == limits.items
-            or size + len(item) > limits.bytes
+            or size + item_bytes > limits.bytes
             or seconds + item_s > limits.seconds
         )
         if full and position > start:
             spans.append(Span(start, position, size))
             start, size, seconds = position, 0, 0.0
-        size += len(item)
+        size += item_bytes
         seconds += item_s
     spans.append(Span(start, len(items), size))
     return spans

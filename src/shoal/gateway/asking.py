@@ -1,4 +1,4 @@
-"""Turns a checked request into answers: what the native and the OpenAI route have in common."""
+"""Turns a checked request into answers: what the routes of all tasks have in common."""
 
 from __future__ import annotations
 
@@ -6,20 +6,37 @@ import time
 from collections.abc import Iterator
 from functools import partial
 
+import msgspec
+
 from shoal.catalog.card import Card
-from shoal.errors import ErrorInfo
+from shoal.errors import ErrorInfo, InvalidRequest
 from shoal.gateway.body import ItemLimits
 from shoal.gateway.headers import asked_timeout_s
 from shoal.gateway.http import Request
 from shoal.gateway.job import Job
-from shoal.gateway.options import task_of
 from shoal.gateway.replies import Answer, ItemAnswer, items_of
 from shoal.gateway.service import Gateway
 from shoal.gateway.standing import asked_class, standing_of
-from shoal.gateway.units import encoded_size
-from shoal.values import EncodeParams, Encoding
+from shoal.gateway.units import answer_size, load_of
+from shoal.values import Encoding, Params, Task
 from shoal.wire.codec import Buffer
 from shoal.wire.queue import Timings
+
+#: Models named to someone who asked for a task of a model that lacks it.
+SHOWN_MODELS = 5
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What is asked of a model.
+
+    Attributes:
+        items: may view the body, and nothing else should any more: large ones are let go early.
+    """
+
+    card: Card
+    params: Params
+    encoding: Encoding
+    items: list[Buffer]
 
 
 class Answers:
@@ -58,6 +75,44 @@ def _whole_s(timings: Timings) -> float:
     return timings.queue_s + timings.prepare_s + timings.wait_s + timings.compute_s
 
 
+def card_for(gateway: Gateway, model: str | None, task: Task) -> Card:
+    """The card of this name or alias, for a task; without a name, of the one model that does it.
+
+    Raises:
+        UnknownModel: there is none.
+        InvalidRequest: it does other tasks; the message names them, and models that do this one.
+            Or no name was given, and not one model does the task.
+    """
+    card = gateway.catalog.card(model or _only(gateway, task))
+    tasks = card.tasks.names()
+    if task not in tasks:
+        others = able(gateway, task)[:SHOWN_MODELS]
+        offer = f"; ask one that does: {', '.join(others)}" if others else ""
+        does = ", ".join(tasks) or "nothing"
+        raise InvalidRequest(
+            f"model '{card.name}' cannot {task}: it does {does}{offer}", param="model"
+        )
+    return card
+
+
+def _only(gateway: Gateway, task: Task) -> str:
+    """The one model that does a task: of those that a worker knows, else of all."""
+    every = able(gateway, task)
+    known = gateway.fleet.states()
+    names = [name for name in every if name in known] or every
+    if len(names) != 1:
+        offer = f"one of {', '.join(names[:SHOWN_MODELS])}" if names else "but none does that here"
+        raise InvalidRequest(f"name a model that can {task}: {offer}", param="model")
+    return names[0]
+
+
+def able(gateway: Gateway, task: Task) -> list[str]:
+    """Models that do a task; those that a worker knows come first."""
+    known = gateway.fleet.states()
+    names = [card.name for card in gateway.catalog.cards() if task in card.tasks.names()]
+    return sorted(names, key=lambda name: name not in known)
+
+
 def item_limits(gateway: Gateway, card: Card) -> ItemLimits:
     """The limits this gateway was set to, for what the model takes."""
     settings = gateway.settings
@@ -75,27 +130,19 @@ async def read_body(gateway: Gateway, request: Request) -> Buffer:
     return await request.body(settings.max_body_bytes, request.timeout_s, gateway.bodies)
 
 
-async def embed(
-    gateway: Gateway,
-    request: Request,
-    card: Card,
-    params: EncodeParams,
-    encoding: Encoding,
-    items: list[Buffer],
-) -> Answers:
-    """Queue the items and wait for their answers. Raises as `Inflight.ask` does.
-
-    `items` may view the body, and nothing else should any more: large ones are let go early.
-    """
+async def ask(gateway: Gateway, request: Request, question: Question) -> Answers:
+    """Queue the items and wait for their answers. Raises as `Inflight.ask` does."""
+    card, params, items = question.card, question.params, question.items
     request.model, request.items = card.name, len(items)
     job = Job(
         key=request.key,
         card=card,
-        answer=encoded_size(params, task_of(card)),
+        answer=answer_size(params, card),
         params=params,
-        encoding=encoding,
+        encoding=question.encoding,
         items=items,
         timeout_s=request.left_s(time.perf_counter()),
+        load=load_of(params, card),
         standing=standing_of(request),
         trace=request.trace.traceparent,
         let_go=partial(request.let_go, gateway.bodies),

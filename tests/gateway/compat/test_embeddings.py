@@ -46,7 +46,7 @@ async def test_the_official_client_with_options(
 
 
 async def test_the_official_client_lists_models(client: openai.AsyncOpenAI) -> None:
-    assert [model.id async for model in client.models.list()] == [MODEL]
+    assert MODEL in [model.id async for model in client.models.list()]
     assert (await client.models.retrieve(ALIAS)).id == ALIAS
     with pytest.raises(openai.NotFoundError, match="did you mean 'tiny'"):
         await client.models.retrieve("tyni")

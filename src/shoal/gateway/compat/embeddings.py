@@ -10,11 +10,11 @@ from typing import Annotated, Any, Literal, cast
 import msgspec
 from msgspec import Meta
 
-from shoal.errors import InvalidRequest, UnsupportedMediaType
+from shoal.errors import InvalidRequest
+from shoal.gateway.asking import Answers, Question, ask, card_for, item_limits
 from shoal.gateway.body import KINDS, LIST, NUMBER, TEXT, BodyDecoder, checked_items
-from shoal.gateway.embed import Answers, embed, item_limits, read_body
-from shoal.gateway.encode import body_encoding
-from shoal.gateway.envelope import error_response, openai
+from shoal.gateway.compat.bodies import read_json
+from shoal.gateway.envelope import item_failed, openai
 from shoal.gateway.http import Request, Response
 from shoal.gateway.options import EncodeOptions, checked_params
 from shoal.gateway.render import Vector, base64_text, json_list
@@ -72,20 +72,19 @@ class EmbeddingsRoute:
     async def post(self, request: Request, rest: str) -> Response:
         """Embed the body's `input`."""
         gateway = self._gateway
-        if body_encoding(request) != "json":
-            raise UnsupportedMediaType("this route takes application/json", param="Content-Type")
-        body: EmbeddingsBody = _decoder.decode(await read_body(gateway, request), "json")
+        body: EmbeddingsBody = await read_json(gateway, request, _decoder)
         if body.user:
             request.user = body.user.encode("utf-8", "surrogatepass")
-        card = gateway.catalog.card(body.model)
+        card = card_for(gateway, body.model, "encode")
         options = EncodeOptions(dimensions=body.dimensions, truncate=body.truncate is not False)
         params = checked_params(options, card, prefix="")
         items = checked_items(inputs(body.input), "json", item_limits(gateway, card), "input")
         body = msgspec.structs.replace(body, input=_READ)  # only the items view it now
-        answers = await embed(gateway, request, card, params, "json", items)
+        answers = await ask(gateway, request, Question(card, params, "json", items))
         failure = answers.first_failure()
         if failure is not None:
-            return _failure(*failure)
+            position, error = failure
+            return item_failed(error, f"input[{position}]", openai)
         return await _success(body, answers)
 
 
@@ -116,12 +115,6 @@ def _alike(found: list[str], kind: str) -> None:
                 f"input[{position}] must be {kind}, as all inputs are alike; it is {other}",
                 param=f"input[{position}]",
             )
-
-
-def _failure(position: int, error: Any) -> Response:
-    where = f"input[{position}]"
-    message = f"{where}: {error.message}"
-    return error_response(msgspec.structs.replace(error, message=message, param=where), openai)
 
 
 async def _success(body: EmbeddingsBody, answers: Answers) -> Response:

@@ -1,0 +1,193 @@
+"""`POST /v1/rerank` and `/v2/rerank`: Cohere's shapes; `/v1/rerank` is Jina's as well.
+
+Decides how their fields map to ours, and the order of results.
+https://docs.cohere.com/reference/rerank, https://docs.cohere.com/v1/reference/rerank,
+https://jina.ai/reranker
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from shoal.errors import ErrorInfo, InvalidItem, InvalidRequest
+from shoal.gateway.asking import Answers, Question, ask, card_for, item_limits
+from shoal.gateway.body import KINDS, MAP, TEXT, BodyDecoder, checked_items
+from shoal.gateway.compat.bodies import read_json
+from shoal.gateway.envelope import item_failed
+from shoal.gateway.http import Request, Response
+from shoal.gateway.score import checked_query, score_of
+from shoal.gateway.service import Gateway
+from shoal.values import ScoreParams
+from shoal.wire.codec import Buffer
+
+_DOCUMENT: dict[str, Any] = {
+    "anyOf": [
+        {"type": "string"},
+        {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+    ]
+}
+
+
+class RerankBody(msgspec.Struct, frozen=True):
+    """Body of a rerank request; fields it does not know are ignored."""
+
+    query: Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "string"})]
+    documents: Annotated[
+        list[msgspec.Raw],
+        Meta(
+            description="Texts, or maps with a `text`; what is too long is cut.",
+            extra_json_schema={"items": _DOCUMENT},
+        ),
+    ]
+    model: Annotated[
+        str | None, Meta(description="A model's name or alias; unset: the one that is served.")
+    ] = None
+    top_n: Annotated[int | None, Meta(description="Answer with so many of the best.")] = None
+    return_documents: Annotated[
+        bool | None, Meta(description="Answer with the documents too, as maps.")
+    ] = None
+    rank_fields: Annotated[
+        list[str] | None,
+        Meta(description="Of documents that are maps, which fields are read; unset: `text`."),
+    ] = None
+
+
+class Ranked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One document's score; `index` is its place in the request."""
+
+    index: int
+    relevance_score: float
+    document: dict[str, Any] | None = None
+
+
+class RerankUsage(msgspec.Struct, frozen=True):
+    """Tokens read, as Jina tells them."""
+
+    total_tokens: int
+    prompt_tokens: int
+
+
+class RerankTokens(msgspec.Struct, frozen=True):
+    """Tokens read, as Cohere tells them."""
+
+    input_tokens: int
+
+
+class ApiVersion(msgspec.Struct, frozen=True):
+    """Which of Cohere's APIs answered."""
+
+    version: str
+
+
+class RerankMeta(msgspec.Struct, frozen=True):
+    """What Cohere's clients keep beside the results."""
+
+    api_version: ApiVersion
+    tokens: RerankTokens
+
+
+class RerankAnswer(msgspec.Struct, frozen=True):
+    """The best documents first; of equal ones the earlier."""
+
+    id: str
+    model: str
+    results: list[Ranked]
+    usage: RerankUsage
+    meta: RerankMeta
+
+
+class CohereErrorAnswer(msgspec.Struct, frozen=True):
+    """An error: Cohere's clients read `message`, Jina's `detail`."""
+
+    message: str
+    detail: str
+    code: str
+    param: str | None
+
+
+def cohere(error: ErrorInfo) -> dict[str, Any]:
+    """The error's shape on these routes."""
+    return msgspec.structs.asdict(
+        CohereErrorAnswer(error.message, error.message, error.code, error.param)
+    )
+
+
+_decoder = BodyDecoder(RerankBody)
+
+
+class RerankRoute:
+    """The handlers, bound to a gateway; `version` is that of Cohere's API."""
+
+    def __init__(self, gateway: Gateway, version: str) -> None:
+        self._gateway = gateway
+        self._version = version
+
+    async def post(self, request: Request, rest: str) -> Response:
+        """Score the documents against the query, and order them."""
+        gateway = self._gateway
+        body: RerankBody = await read_json(gateway, request, _decoder)
+        card = card_for(gateway, body.model, "score")
+        if body.top_n is not None and body.top_n < 1:
+            raise InvalidRequest(f"top_n is {body.top_n}: at least 1 is needed", param="top_n")
+        limits = item_limits(gateway, card)
+        items = checked_items(body.documents, "json", limits, "documents")
+        texts = [_text(item, position, body.rank_fields) for position, item in enumerate(items)]
+        params = ScoreParams(checked_query(body.query, "json", limits))
+        shown = body.documents if body.return_documents else []
+        body = msgspec.structs.replace(body, documents=[])  # only the items view it now
+        answers = await ask(gateway, request, Question(card, params, "json", texts))
+        failure = answers.first_failure()
+        if failure is not None:
+            return item_failed(failure[1], f"documents[{failure[0]}]", cohere)
+        results = [
+            Ranked(index, score, _document(shown[index]) if shown else None)
+            for index, score in ranked(answers)[: body.top_n]
+        ]
+        answer = self._answer(request, body.model or card.name, results, answers.tokens)
+        return Response(msgspec.json.encode(answer))
+
+    def _answer(
+        self, request: Request, model: str, results: list[Ranked], tokens: int
+    ) -> RerankAnswer:
+        usage = RerankUsage(tokens, tokens)
+        meta = RerankMeta(ApiVersion(self._version), RerankTokens(tokens))
+        return RerankAnswer(request.id, model, results, usage, meta)
+
+
+def ranked(answers: Answers) -> list[tuple[int, float]]:
+    """Position and score of each item, the best first; of equal ones the earlier."""
+    scores = [(item.position, score_of(item)) for unit in answers.units() for item in unit]
+    return sorted(scores, key=lambda ranked: -ranked[1])
+
+
+def _text(item: Buffer, position: int, fields: list[str] | None) -> Buffer:
+    """The document as an item: a JSON string."""
+    if KINDS["json"][item[0]] is TEXT:
+        return item
+    where = f"documents[{position}]"
+    if KINDS["json"][item[0]] is not MAP:
+        raise InvalidItem(f"{where} must be a string or a map with a 'text'", param=where)
+    document = _map(item, where)
+    wanted = fields or ["text"]
+    found = [str(document[name]) for name in wanted if name in document]
+    if not found:
+        names = " or ".join(f"'{name}'" for name in wanted)
+        raise InvalidItem(f"{where} has no {names}", param=where)
+    return msgspec.json.encode("\n".join(found))
+
+
+def _map(item: Buffer, where: str) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = msgspec.json.decode(item)
+    except (msgspec.DecodeError, RecursionError):
+        raise InvalidItem(f"{where} is not valid JSON", param=where) from None
+    return found
+
+
+def _document(raw: msgspec.Raw) -> dict[str, Any]:
+    """A document as it is given back: a text becomes a map."""
+    document = msgspec.json.decode(raw)
+    return document if isinstance(document, dict) else {"text": document}

@@ -1,0 +1,81 @@
+"""What the native routes share: the formats of their bodies, and the shape of their answers.
+
+Decides JSON or MessagePack, and when a request fails with its items. It must not know tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from shoal.errors import UnsupportedMediaType
+from shoal.gateway.asking import Answers
+from shoal.gateway.envelope import error_response
+from shoal.gateway.headers import JSON, MSGPACK, MSGPACK_TYPES, media_type
+from shoal.gateway.http import Request, Response
+from shoal.gateway.render import json_list, located, msgpack_list
+from shoal.gateway.replies import ItemAnswer
+from shoal.values import Encoding
+
+#: One entry of an answer; the second argument tells whether it goes out as MessagePack.
+Shape = Callable[[ItemAnswer, bool], dict[str, Any]]
+
+#: Items as the native routes take them; the worker reads them (`tasks.encode.read_item`).
+ITEM_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {"type": "string"},
+        {"type": "array", "items": {"type": "integer", "minimum": 0}, "title": "token ids"},
+        {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+        {
+            "type": "object",
+            "properties": {"tokens": {"type": "array", "items": {"type": "integer"}}},
+            "required": ["tokens"],
+        },
+        {
+            "type": "object",
+            "description": "An image, base64 in JSON; in MessagePack bytes, alone or in a map.",
+            "properties": {"image": {"type": "string", "format": "byte"}},
+            "required": ["image"],
+        },
+        {
+            "type": "object",
+            "properties": {"image_url": {"type": "string", "pattern": "^data:"}},
+            "required": ["image_url"],
+        },
+        {
+            "type": "object",
+            "properties": {"audio": {"type": "string", "format": "byte"}},
+            "required": ["audio"],
+        },
+    ]
+}
+
+
+def body_encoding(request: Request) -> Encoding:
+    """The format that `Content-Type` names; JSON without one. Raises `UnsupportedMediaType`."""
+    type_ = media_type(request.headers.get(b"content-type", JSON))
+    if type_ == JSON:
+        return "json"
+    if type_ in MSGPACK_TYPES:
+        return "msgpack"
+    raise UnsupportedMediaType(
+        f"Content-Type '{type_.decode('latin-1')}' is not taken: "
+        f"send application/json or application/msgpack",
+        param="Content-Type",
+    )
+
+
+async def native_response(request: Request, model: str, answers: Answers, shape: Shape) -> Response:
+    """One entry an item, or the error of the first one if all failed."""
+    msgpack = request.wants_msgpack
+    failure = answers.first_failure()
+    if failure is not None and answers.all_failed:
+        error = located(failure[1], f"items[{failure[0]}]")
+        return error_response(error, msgpack=msgpack)
+    parts = ([shape(item, msgpack) for item in unit] for unit in answers.units())
+    usage = {"usage": {"tokens": answers.tokens}}
+    if msgpack:
+        fields = {"model": model, **usage}
+        pieces = await msgpack_list(parts, fields, "items", answers.items)
+        return Response(pieces, content_type=MSGPACK)
+    return Response(await json_list(parts, {"model": model}, "items", usage))

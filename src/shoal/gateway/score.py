@@ -1,0 +1,107 @@
+"""`POST /v1/score/{model}`: how well documents answer a query; the native route.
+
+Decides the shape of its request and its answer, and how long a query may be. It must not know
+units or the queue.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from shoal.catalog.card import Card
+from shoal.errors import PayloadTooLarge
+from shoal.gateway.asking import Question, ask, card_for, item_limits, read_body
+from shoal.gateway.body import BodyDecoder, ItemLimits, checked_item, checked_items
+from shoal.gateway.http import Request, Response
+from shoal.gateway.native import ITEM_SCHEMA, body_encoding, native_response
+from shoal.gateway.render import item_shape
+from shoal.gateway.replies import ItemAnswer
+from shoal.gateway.service import Gateway
+from shoal.values import Encoding, ScoreParams
+from shoal.wire.codec import Buffer
+
+#: The query travels inside every unit; 64 KiB are some 16,000 tokens, more than rerankers read.
+QUERY_MOST_BYTES = 64 * 1024
+
+
+class ScoreOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The `params` of a native score request."""
+
+    raw: Annotated[
+        bool, Meta(description="The model's logit, without the activation of its card.")
+    ] = False
+    truncate: Annotated[
+        bool, Meta(description="Cut documents that are too long; false: such a one fails.")
+    ] = True
+
+
+class ScoreBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of a native score request."""
+
+    query: Annotated[
+        msgspec.Raw,
+        Meta(
+            description="What all items are scored against; it is never cut.",
+            extra_json_schema=ITEM_SCHEMA,
+        ),
+    ]
+    items: Annotated[
+        list[msgspec.Raw],
+        Meta(
+            description="The documents; one score each, in order.",
+            extra_json_schema={"items": ITEM_SCHEMA},
+        ),
+    ]
+    params: ScoreOptions = ScoreOptions()
+
+
+_decoder = BodyDecoder(ScoreBody)
+
+
+class ScoreRoute:
+    """The route's handler, bound to a gateway."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def post(self, request: Request, model: str) -> Response:
+        """Score the body's items against its query with `model`."""
+        gateway = self._gateway
+        card = card_for(gateway, model, "score")
+        encoding = body_encoding(request)
+        body = await read_body(gateway, request)
+        question = _read(body, encoding, card, item_limits(gateway, card))
+        del body  # only the items view it now
+        answers = await ask(gateway, request, question)
+        return await native_response(request, model, answers, _shape)
+
+
+def _read(body: Buffer, encoding: Encoding, card: Card, limits: ItemLimits) -> Question:
+    decoded: ScoreBody = _decoder.decode(body, encoding)
+    query = checked_query(decoded.query, encoding, limits)
+    params = ScoreParams(query, decoded.params.raw, decoded.params.truncate)
+    return Question(card, params, encoding, checked_items(decoded.items, encoding, limits, "items"))
+
+
+def checked_query(raw: msgspec.Raw, encoding: Encoding, limits: ItemLimits) -> bytes:
+    """The query's bytes. Raises `InvalidItem`, `PayloadTooLarge`."""
+    query = bytes(checked_item(raw, encoding, limits, "query"))
+    if len(query) > QUERY_MOST_BYTES:
+        raise PayloadTooLarge(
+            f"query has {len(query)} bytes; it may have {QUERY_MOST_BYTES}", param="query"
+        )
+    return query
+
+
+def score_of(item: ItemAnswer) -> float:
+    """The score of an item that did not fail."""
+    return float(item.vectors["score"])  # type: ignore[arg-type]  # a number an item
+
+
+def _shape(item: ItemAnswer, msgpack: bool) -> dict[str, Any]:
+    """JSON has the shortest digits that are the float32."""
+    score = item.vectors.get("score")
+    return item_shape(item, {"score": float(score) if msgpack and score is not None else score})  # type: ignore[arg-type]
