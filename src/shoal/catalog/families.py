@@ -31,6 +31,8 @@ FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
         Family("bert", ("bert",), ("BertModel", "BertForMaskedLM", "BertForPreTraining")),
+        Family("clip", ("clip",), ("CLIPModel",)),
+        Family("siglip", ("siglip",), ("SiglipModel",)),
         Family("vit", ("vit",), ("ViTModel", "ViTForImageClassification")),
         Family("modernbert", ("modernbert",), ("ModernBertModel", "ModernBertForMaskedLM")),
         Family("fake", files=False),

@@ -21,7 +21,7 @@ MEAN, STD = (0.41, 0.47, 0.53), (0.22, 0.27, 0.31)
 Item = list[int] | NDArray[Any]
 
 
-def save(folder: Path, model: Any, size: int = 16, **processor: Any) -> Any:
+def save(folder: Path, model: Any, size: Any = 16, **processor: Any) -> Any:
     """The model with random weights of a size at which mistakes show, and its processor."""
     torch.manual_seed(7)
     for name, parameter in model.named_parameters():

@@ -15,6 +15,7 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "gelu": functional.gelu,
     "gelu_new": lambda rows: functional.gelu(rows, approximate="tanh"),
     "gelu_pytorch_tanh": lambda rows: functional.gelu(rows, approximate="tanh"),
+    "quick_gelu": lambda rows: rows * torch.sigmoid(1.702 * rows),
     "relu": functional.relu,
     "silu": functional.silu,
     "tanh": torch.tanh,

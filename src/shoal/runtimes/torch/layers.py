@@ -96,6 +96,14 @@ class Layers:
             )
         return linear(self._factor(weights), bias, activation)
 
+    def split(self, weight: str, bias: str, rows: int) -> tuple[Linear, Linear]:
+        """One stored product as two: of its first `rows` outputs, and of the others."""
+        both, shift = self._factor([weight]), self._factor([bias])
+        return (
+            linear(both[:rows].contiguous(), shift[:rows].contiguous()),
+            linear(both[rows:].contiguous(), shift[rows:].contiguous()),
+        )
+
     def patches(self, name: str, bias: bool = True) -> Linear:
         """A convolution that goes on by its own width, as a product with squares.
 

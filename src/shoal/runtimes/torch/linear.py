@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 #: Activations by the names that config.json files use (`hidden_act`).
-Activation = Literal["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "tanh"]
+Activation = Literal["gelu", "gelu_new", "gelu_pytorch_tanh", "quick_gelu", "relu", "silu", "tanh"]
 
-#: activation -> the name and the algorithm oneDNN's fused product knows it by.
+#: activation -> the name and the algorithm oneDNN's fused product knows it by; the others come after it.
 _FUSED: dict[Activation, tuple[str, str]] = {
     "gelu": ("gelu", "none"),
     "gelu_new": ("gelu", "tanh"),
@@ -63,7 +63,9 @@ class _OneDnnLinear:
         self._dtype = weight.dtype
         self._weight = torch.ops.mkldnn._reorder_linear_weight(weight)
         self._bias = bias
-        self._activation, self._algorithm = _FUSED[activation] if activation else ("none", "")
+        fused = _FUSED.get(activation) if activation else None
+        self._activation, self._algorithm = fused or ("none", "")
+        self._after = None if fused else activation
         self._product = torch.ops.mkldnn._linear_pointwise.default
         self._product_add = torch.ops.mkldnn._linear_pointwise.binary
 
@@ -72,7 +74,7 @@ class _OneDnnLinear:
         product: Tensor = self._product(
             rows, self._weight, self._bias, self._activation, [], self._algorithm
         )
-        return product
+        return product if self._after is None else activated(product, self._after)
 
     def add(self, rows: Tensor, residual: Tensor) -> Tensor:
         if residual.dtype != self._dtype:
@@ -103,6 +105,8 @@ def activated(rows: Tensor, activation: Activation) -> Tensor:
             return torch.nn.functional.gelu(rows)
         case "gelu_new" | "gelu_pytorch_tanh":
             return torch.nn.functional.gelu(rows, approximate="tanh")
+        case "quick_gelu":
+            return torch.sigmoid(1.702 * rows).mul_(rows)
         case "relu":
             return torch.relu_(rows)
         case "silu":

@@ -15,6 +15,7 @@ from shoal.runtimes.torch.heads.base import Ground, Head
 from shoal.runtimes.torch.heads.build import build
 from shoal.runtimes.torch.layers import Layers
 from shoal.runtimes.torch.media import Takes
+from shoal.runtimes.torch.packed import Filling
 from shoal.runtimes.torch.weights import Weights
 from shoal.wire.socket import Load
 
@@ -33,6 +34,7 @@ class Parts(NamedTuple):
     bytes: int
     takes: Takes | None
     pools: bool
+    filling: Filling | None
 
 
 def load_parts(load: Load, device: torch.device) -> Parts:
@@ -58,7 +60,8 @@ def load_parts(load: Load, device: torch.device) -> Parts:
     ground = Ground(layers, family.heads(config), encoder.width, encoder.vocabulary)
     heads = build(load.heads, ground)
     takes = None if family.takes is None else family.takes(config)
-    return Parts(encoder, heads, layers.bytes, takes, family.pools)
+    filling = None if family.fills is None else family.fills(config, folder)
+    return Parts(encoder, heads, layers.bytes, takes, family.pools, filling)
 
 
 def _dtype(name: str, device: torch.device) -> torch.dtype | None:

@@ -15,7 +15,7 @@ from shoal.errors import ErrorInfo, InvalidItem, InvalidRequest, TooManyTokens, 
 from shoal.runtimes.torch.heads.base import Head, HeadOutput
 from shoal.runtimes.torch.loading import load_parts
 from shoal.runtimes.torch.media import Media, pack_media
-from shoal.runtimes.torch.packed import Packed, pack
+from shoal.runtimes.torch.packed import Packed, filled, pack
 from shoal.runtimes.torch.restoring import restored
 from shoal.wire.outputs import Output
 from shoal.wire.socket import Load
@@ -54,7 +54,7 @@ class Model:
         self._device = device
         parts = load_parts(load, device)
         self._encoder, self._heads, self._parameter_bytes = parts.encoder, parts.heads, parts.bytes
-        self._takes, self._pools = parts.takes, parts.pools
+        self._takes, self._pools, self._filling = parts.takes, parts.pools, parts.filling
         self._max_tokens = load.max_tokens
         self.threads = load.threads
         self._pass_tokens = _PASS_TOKENS_CUDA if device.type == "cuda" else _PASS_TOKENS_CPU
@@ -112,10 +112,12 @@ class Model:
         room, device = self._pass_tokens, self._device
         texts = fit[batch.lengths[fit] > 0]
         tokens, lengths = batch.tokens, batch.lengths
+        if self._filling is not None:
+            tokens, lengths = filled(tokens, lengths, texts, self._filling)
         passes = pack(tokens, lengths, texts, pass_tokens=room, device=device, splits=batch.splits)
         if self._takes is None or batch.inputs is None or len(texts) == len(fit):
             return passes
-        media = fit[lengths[fit] == 0]
+        media = fit[batch.lengths[fit] == 0]
         return passes + pack_media(
             batch.inputs, media, self._takes, pass_tokens=room, device=device
         )

@@ -101,6 +101,26 @@ def pack(
     ]
 
 
+class Filling(msgspec.Struct, frozen=True):
+    """Items of fewer tokens are filled up to `length` with `token`, as their model was trained."""
+
+    length: int
+    token: int
+
+
+def filled(
+    tokens: NDArray[np.int32], lengths: NDArray[np.int64], rows: NDArray[np.int64], filling: Filling
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Tokens and lengths of a batch in which only the items `rows` are left, filled up."""
+    starts = np.cumsum(lengths) - lengths
+    whole = np.full((len(rows), filling.length), filling.token, np.int32)
+    for place, row in zip(whole, rows.tolist(), strict=True):
+        place[: lengths[row]] = tokens[starts[row] : starts[row] + lengths[row]]
+    left = np.zeros_like(lengths)
+    left[rows] = filling.length
+    return whole.reshape(-1), left
+
+
 def cut(groups: list[Group], rows: int) -> Iterator[list[Group]]:
     """Neighbouring items of at most `rows` rows together, as groups; a longer item alone."""
     chunk: list[Group] = []

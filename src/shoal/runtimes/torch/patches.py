@@ -1,14 +1,57 @@
-"""How images enter a vision transformer: normalised, cut into squares, each one row."""
+"""How images enter a vision transformer: normalised, cut into squares, each square a row."""
 
 from __future__ import annotations
 
+import msgspec
 import torch
 from torch import Tensor
 
-from shoal.catalog.preprocessing import ImageProcessing
+from shoal.catalog.preprocessing import ImageProcessing, image_processing
 from shoal.errors import ModelLoadFailed
 from shoal.runtimes.torch.layers import Layers
 from shoal.runtimes.torch.media import Takes
+from shoal.runtimes.torch.weights import Shape
+
+
+class Squares(msgspec.Struct, frozen=True):
+    """Images of `image` pixels a side, in squares of `patch`, each a row of `hidden`.
+
+    Attributes:
+        projection, positions: the names of their tensors, that of the first without ``.weight``.
+        first: that of a row that comes before the squares, the class token; None: there is none.
+        bias: whether the projection has one.
+        flat: whether the tensors of rows have no axes besides.
+    """
+
+    image: int
+    patch: int
+    hidden: int
+    projection: str
+    positions: str
+    first: str | None = None
+    bias: bool = True
+    flat: bool = True
+
+    @property
+    def rows(self) -> int:
+        """Of one image."""
+        return (self.image // self.patch) ** 2 + (self.first is not None)
+
+    def takes(self) -> Takes:
+        return Takes("images", "uint8", (self.image, self.image, 3), self.rows)
+
+    def tensors(self) -> dict[str, Shape]:
+        """Those named here, by shape."""
+        hidden, patch = self.hidden, self.patch
+        shapes: dict[str, Shape] = {
+            f"{self.projection}.weight": (hidden, 3, patch, patch),
+            self.positions: (self.rows, hidden) if self.flat else (1, self.rows, hidden),
+        }
+        if self.bias:
+            shapes[f"{self.projection}.bias"] = (hidden,)
+        if self.first is not None:
+            shapes[self.first] = (hidden,) if self.flat else (1, 1, hidden)
+        return shapes
 
 
 class Normalise:
@@ -23,35 +66,43 @@ class Normalise:
 
 
 class Patches:
-    """Squares of `size` pixels, row by row: uint8 [items, height, width, 3] -> [items, squares, hidden]."""
+    """uint8 [items, height, width, 3] -> [items * rows, hidden], with positions, row by row."""
 
-    def __init__(
-        self, layers: Layers, name: str, size: int, processing: ImageProcessing, bias: bool = True
-    ) -> None:
-        self._normalise = Normalise(processing, layers.device)
-        self._product = layers.patches(name, bias)
-        self._size = size
+    def __init__(self, squares: Squares, layers: Layers, family: str) -> None:
+        """Raises `ModelLoadFailed` where the folder's processor makes images of another size."""
+        self._normalise = Normalise(processing_for(family, squares.image, layers), layers.device)
+        self._product = layers.patches(squares.projection, squares.bias)
+        self._patch = squares.patch
+        self._positions = layers.tensor(squares.positions).view(squares.rows, squares.hidden)
+        self._class: Tensor | None = None
+        if squares.first is not None:
+            token = layers.tensor(squares.first).view(1, squares.hidden)
+            self._class = token + self._positions[:1]
+            self._positions = self._positions[1:]
 
     def __call__(self, images: Tensor) -> Tensor:
         items, height, width, channels = images.shape
-        size = self._size
-        down, across = height // size, width // size
+        patch = self._patch
+        down, across = height // patch, width // patch
         # What is left at the edges is dropped, as a convolution without padding drops it.
-        whole = self._normalise(images[:, : down * size, : across * size])
-        squares = whole.view(items, down, size, across, size, channels).transpose(2, 3)
-        rows = squares.reshape(items * down * across, size * size * channels)
-        return self._product(rows).view(items, down * across, -1)
+        whole = self._normalise(images[:, : down * patch, : across * patch])
+        squares = whole.view(items, down, patch, across, patch, channels).transpose(2, 3)
+        pixels = squares.reshape(items * down * across, patch * patch * channels)
+        rows = self._product(pixels).view(items, down * across, -1) + self._positions
+        if self._class is not None:
+            rows = torch.cat([self._class.expand(items, 1, -1), rows], 1)
+        return rows.flatten(0, 1)
 
 
-def takes_squares(size: int, patch: int, more: int) -> Takes:
-    """Square images of `size` pixels a side, in squares of `patch`, and `more` rows besides."""
-    return Takes("images", "uint8", (size, size, 3), (size // patch) ** 2 + more)
+def processing_for(family: str, size: int, layers: Layers) -> ImageProcessing:
+    """What the folder's processor does, which must end with `size` pixels a side.
 
-
-def check_shape(processing: ImageProcessing, size: int, layers: Layers) -> None:
-    """Raises `ModelLoadFailed` where the folder's processor makes images of another size."""
+    Raises `ModelLoadFailed` where it does not.
+    """
+    processing = image_processing(layers.folder, family)
     if processing.shape != (size, size):
         raise ModelLoadFailed(
             f"{layers.folder}: the image processor gives {processing.shape} pixels, and the model "
             f"takes {(size, size)}; correct `size` or `crop_size`"
         )
+    return processing

@@ -8,6 +8,7 @@ batches or messages.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -16,7 +17,7 @@ from torch import Tensor
 from shoal.runtimes.torch.heads.layout import Layout
 from shoal.runtimes.torch.layers import Layers
 from shoal.runtimes.torch.media import Takes
-from shoal.runtimes.torch.packed import Packed
+from shoal.runtimes.torch.packed import Filling, Packed
 from shoal.runtimes.torch.weights import Shape
 
 Config = TypeVar("Config", bound=msgspec.Struct)
@@ -54,6 +55,7 @@ class Family(msgspec.Struct, Generic[Config], frozen=True):
         heads: where the tensors of its heads lie.
         takes: the images or sound that it takes; None: tokens alone.
         pools: its encoder gives one row an item, [items, width].
+        fills: how it fills up items of tokens, by its config and folder; None: not at all.
     """
 
     config: type[Config]
@@ -63,6 +65,7 @@ class Family(msgspec.Struct, Generic[Config], frozen=True):
     heads: Callable[[Config], Layout]
     takes: Callable[[Config], Takes] | None = None
     pools: bool = False
+    fills: Callable[[Config, Path], Filling] | None = None
 
 
 def check_heads(config: msgspec.Struct, width: str, heads: str) -> None:

@@ -9,10 +9,8 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
-import torch
 from torch import Tensor
 
-from shoal.catalog.preprocessing import image_processing
 from shoal.runtimes.torch.blocks import Block, Names, PreNorm
 from shoal.runtimes.torch.families.base import Family
 from shoal.runtimes.torch.heads.layout import Classifier, Layout, Linear
@@ -20,7 +18,7 @@ from shoal.runtimes.torch.layers import Layers
 from shoal.runtimes.torch.linear import Activation
 from shoal.runtimes.torch.media import Takes
 from shoal.runtimes.torch.packed import Packed
-from shoal.runtimes.torch.patches import Patches, check_shape, takes_squares
+from shoal.runtimes.torch.patches import Patches, Squares
 from shoal.runtimes.torch.weights import Shape
 
 _NAMES = Names(
@@ -51,6 +49,18 @@ class ViTConfig(msgspec.Struct, frozen=True):
     qkv_bias: bool = True
 
     @property
+    def squares(self) -> Squares:
+        return Squares(
+            self.image_size,
+            self.patch_size,
+            self.hidden_size,
+            "embeddings.patch_embeddings.projection",
+            "embeddings.position_embeddings",
+            "embeddings.cls_token",
+            flat=False,
+        )
+
+    @property
     def block(self) -> Block:
         return Block(
             _NAMES,
@@ -70,19 +80,13 @@ def _rename(stored: str) -> str | None:
 
 
 def _takes(config: ViTConfig) -> Takes:
-    return takes_squares(config.image_size, config.patch_size, 1)
+    return config.squares.takes()
 
 
 def _tensors(config: ViTConfig) -> dict[str, Shape]:
-    hidden, patch = config.hidden_size, config.patch_size
-    shapes: dict[str, Shape] = {
-        "embeddings.cls_token": (1, 1, hidden),
-        "embeddings.position_embeddings": (1, _takes(config).tokens, hidden),
-        "embeddings.patch_embeddings.projection.weight": (hidden, 3, patch, patch),
-        "embeddings.patch_embeddings.projection.bias": (hidden,),
-        "layernorm.weight": (hidden,),
-        "layernorm.bias": (hidden,),
-    }
+    hidden = config.hidden_size
+    shapes = config.squares.tensors()
+    shapes |= {"layernorm.weight": (hidden,), "layernorm.bias": (hidden,)}
     for number in range(config.num_hidden_layers):
         shapes |= config.block.tensors(f"encoder.layer.{number}")
     return shapes
@@ -97,17 +101,10 @@ class ViT:
 
     def __init__(self, config: ViTConfig, layers: Layers) -> None:
         self.vocabulary = 0
-        self.max_tokens = _takes(config).tokens
+        self.max_tokens = config.squares.rows
         self.width = config.hidden_size
         self.activation_bytes_per_token = config.block.bytes_per_token(layers)
-        processing = image_processing(layers.folder, "vit")
-        check_shape(processing, config.image_size, layers)
-        self._patches = Patches(
-            layers, "embeddings.patch_embeddings.projection", config.patch_size, processing
-        )
-        positions = layers.tensor("embeddings.position_embeddings")[0]
-        self._class = layers.tensor("embeddings.cls_token")[0] + positions[:1]
-        self._positions = positions[1:]
+        self._patches = Patches(config.squares, layers, "vit")
         self._blocks = [
             PreNorm(config.block, f"encoder.layer.{number}", layers)
             for number in range(config.num_hidden_layers)
@@ -117,9 +114,7 @@ class ViT:
     def forward(self, packed: Packed) -> Tensor:
         """Hidden states after the last layer, [computed, hidden]; an item's first is its class."""
         assert packed.media is not None, "no item of tokens comes here"
-        squares = self._patches(packed.media) + self._positions
-        classes = self._class.expand(len(squares), 1, -1)
-        hidden = torch.cat([classes, squares], 1).flatten(0, 1)
+        hidden = self._patches(packed.media)
         for block in self._blocks:
             hidden = block(hidden, packed)
         return self._norm(hidden)

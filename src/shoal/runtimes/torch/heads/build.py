@@ -10,6 +10,7 @@ from shoal.runtimes.torch.heads.colbert import colbert
 from shoal.runtimes.torch.heads.dense import dense
 from shoal.runtimes.torch.heads.labels import sequence_labels, token_labels
 from shoal.runtimes.torch.heads.lexical import lexical
+from shoal.runtimes.torch.heads.similarity import image_text
 from shoal.runtimes.torch.heads.splade import splade
 
 #: `head` of an output's options -> how it is built.
@@ -22,6 +23,7 @@ HEADS: dict[str, Build] = {
     "sequence-labels": sequence_labels,
     "nli": sequence_labels,
     "image-labels": sequence_labels,
+    "image-text": image_text,
     "token-labels": token_labels,
 }
 

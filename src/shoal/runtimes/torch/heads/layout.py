@@ -57,6 +57,14 @@ class MaskedLM(msgspec.Struct, frozen=True):
     bias: str | None = None
 
 
+class Similarity(msgspec.Struct, frozen=True):
+    """How a cosine of a text and an image becomes a logit: the logarithm of its factor, and what is
+    added, both as whole names of tensors of one number."""
+
+    scale: str
+    bias: str | None = None
+
+
 class Layout(msgspec.Struct, frozen=True):
     """The heads that an architecture has; None where it has none of the kind.
 
@@ -64,8 +72,10 @@ class Layout(msgspec.Struct, frozen=True):
         sequence: of ``...ForSequenceClassification``.
         tokens: of ``...ForTokenClassification``; the last step gives a token's logits.
         masked_lm: of ``...ForMaskedLM``.
+        similarity: of a model with a tower of texts and one of images.
     """
 
     sequence: Classifier | None = None
     tokens: Steps | None = None
     masked_lm: MaskedLM | None = None
+    similarity: Similarity | None = None
