@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.runtimes.torch.packed import Packed, pack
+from shoal.runtimes.torch.packed import Packed, cut, pack
 
 CPU = torch.device("cpu")
 
@@ -66,3 +66,37 @@ def test_filling_is_at_most_a_sixteenth(tokens: int) -> None:
 
 def test_nothing_to_pack() -> None:
     assert packed([3, 4], [], 100) == []
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=60), st.integers(1, 80))
+def test_groups_are_cut_between_items(lengths: list[int], rows: int) -> None:
+    (one,) = packed(lengths, list(range(len(lengths))), 10_000)
+    chunks = list(cut(one.groups, rows))
+    pieces = [group for chunk in chunks for group in chunk]
+    assert [n for group in pieces for n in [group.length] * group.items] == sorted(lengths)
+    assert [group.start for group in pieces[1:]] == [group.stop for group in pieces[:-1]]
+    for chunk in chunks:
+        taken = chunk[-1].stop - chunk[0].start
+        assert taken <= rows or (len(chunk), chunk[0].items) == (1, 1)
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=20), st.data())
+def test_types_tell_segments_apart(lengths: list[int], data: st.DataObject) -> None:
+    splits = [data.draw(st.integers(0, n)) for n in lengths]
+    counts = np.array(lengths, np.int64)
+    passes = pack(
+        np.arange(counts.sum(), dtype=np.int32),
+        counts,
+        np.arange(len(lengths)),
+        pass_tokens=100,
+        device=CPU,
+        splits=np.array(splits, np.int32),
+    )
+    for one in passes:
+        types = np.zeros(one.computed) if one.types is None else one.types.numpy()
+        assert (one.types is None) == (not any(splits[row] for row in one.rows))
+        offsets = one.offsets.tolist()
+        for row, start, stop in zip(one.rows.tolist(), offsets, offsets[1:], strict=False):
+            first = splits[row] or lengths[row]
+            assert types[start:stop].tolist() == [0] * first + [1] * (lengths[row] - first)
+        assert not types[offsets[-1] :].any()
