@@ -21,6 +21,7 @@ from shoal.values import EncodeParams, ExtractParams, ScoreParams, TrafficClass
 from shoal.wire import subjects
 from shoal.wire.arrays import DTYPES, to_wire
 from shoal.wire.codec import encode
+from shoal.wire.outputs import Output, to_wires
 from shoal.wire.queue import (
     Cancel,
     GatewayPulse,
@@ -37,21 +38,43 @@ DIM = 8
 
 
 def embed(unit: Unit, ack: str, worker: str = "scripted") -> Reply:
-    """Row i is filled with the item's length in bytes; a text that says ``bad`` fails."""
-    errors: dict[int, ErrorInfo] = {}
-    rows: list[float] = []
-    for position, item in enumerate(unit.items):
-        if b"bad" in item:
-            errors[position] = ErrorInfo("too_many_tokens", "300 tokens; the model takes 256", 400)
-        else:
-            rows.append(float(len(item)))
-    assert isinstance(unit.params, EncodeParams)
-    width = unit.params.dimensions or DIM
-    array = np.repeat(np.array(rows, dtype=DTYPES[unit.params.dtype])[:, None], width, axis=1)
-    tokens = [0 if i in errors else 3 for i in range(len(unit.items))]
-    cut = [i for i, item in enumerate(unit.items) if b"long" in item]
+    """Row i is filled with the item's length in bytes; a text that says ``bad`` fails.
+
+    Each text has two tokens, with vectors of 4, and a term for each token.
+    """
+    params = unit.params
+    assert isinstance(params, EncodeParams)
+    lengths = [len(item) for item in unit.items if b"bad" not in item]
+    outputs: dict[str, Output] = {}
+    for name in params.outputs:
+        outputs |= vectors(name, lengths, params)
+    arrays, ragged, indices = to_wires(outputs)
     timings = Timings(0.001, 0.002, 0.003, 0.004, len(unit.items))
-    return Reply(unit.id, worker, ack, tokens, cut, errors, {"dense": to_wire(array)}, timings)
+    counted = _counted(unit, ack, worker)
+    return msgspec.structs.replace(
+        counted, outputs=arrays, lengths=ragged, indices=indices, timings=timings
+    )
+
+
+def vectors(name: str, lengths: list[int], params: EncodeParams) -> dict[str, Output]:
+    rows = np.array(lengths)[:, None]
+    twice = np.full(len(lengths), 2, np.int32)
+    if name == "sparse":
+        terms = np.tile(np.array([3, 7], np.int32), len(lengths))
+        return {name: Output(np.repeat(rows.ravel(), 2).astype(np.float32), twice, terms)}
+    if name == "multivector":
+        values = np.tile(np.repeat(rows, 2, axis=0), 4).astype(DTYPES[params.dtype])
+        return {name: Output(values, twice)}
+    width = params.dimensions or DIM
+    if params.dtype == "binary":
+        bits = np.packbits(np.ones((len(lengths), width), np.uint8), axis=1)
+        return {name: Output(bits)}
+    whole = {name: Output(np.repeat(rows, width, axis=1).astype(DTYPES[params.dtype]))}
+    if params.dtype in ("int8", "uint8"):
+        whole[f"{name}.scale"] = Output(np.full(len(lengths), 0.5, np.float32))
+    if params.dtype == "uint8":
+        whole[f"{name}.zero_point"] = Output(np.full(len(lengths), 1, np.float32))
+    return whole
 
 
 def score(unit: Unit, ack: str, worker: str = "scripted") -> Reply:

@@ -193,3 +193,64 @@ async def test_a_lone_surrogate_is_a_clear_400(gateway: Served) -> None:
     )
     assert response.status_code == 400
     assert "surrogate" in response.json()["error"]["message"]
+
+
+EVERY = "/v1/encode/every-vector"
+
+
+async def test_several_outputs_in_one_answer(gateway: Served, worker: ScriptedWorker) -> None:
+    outputs = ["sparse", "multivector", "dense"]
+    response = await gateway.post(EVERY, {"items": ["a", "bad"], "params": {"outputs": outputs}})
+    first, second = response.json()["items"]
+    assert first == {
+        "sparse": {"indices": [3, 7], "values": [3.0, 3.0]},
+        "multivector": [[3.0] * 4] * 2,
+        "dense": [3.0] * DIM,
+        "tokens": 3,
+        "truncated": False,
+    }
+    assert set(second) == {"error"}
+    assert len(worker.units) == 1
+
+
+async def test_several_outputs_in_messagepack(gateway: Served) -> None:
+    body = {"items": ["abc"], "params": {"outputs": ["sparse", "multivector"]}}
+    response = await gateway.post(EVERY, body, accept=MSGPACK)
+    (item,) = msgspec.msgpack.decode(response.content)["items"]
+    assert item["sparse"]["indices"] == {
+        "dtype": "int32",
+        "shape": [2],
+        "data": np.array([3, 7], "<i4").tobytes(),
+    }
+    assert item["sparse"]["values"]["dtype"] == "float32"
+    assert (item["multivector"]["dtype"], item["multivector"]["shape"]) == ("float32", [2, 4])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shown"),
+    [
+        ("int8", {"values": [5] * DIM, "dtype": "int8", "scale": 0.5}),
+        ("uint8", {"values": [5] * DIM, "dtype": "uint8", "scale": 0.5, "zero_point": 1.0}),
+        ("binary", {"values": [255], "dtype": "binary"}),
+    ],
+)
+async def test_quantised_vectors_come_with_what_restores_them(
+    gateway: Served, dtype: str, shown: Any
+) -> None:
+    items = (await gateway.encode(["abc", "bad"], dtype=dtype)).json()["items"]
+    assert items[0]["dense"] == shown
+    assert set(items[1]) == {"error"}
+    response = await gateway.encode(["abc"], headers={"accept": MSGPACK}, dtype=dtype)
+    (item,) = msgspec.msgpack.decode(response.content)["items"]
+    packed = item["dense"]
+    assert np.frombuffer(packed.pop("data"), "u1").tolist() == shown["values"]
+    assert packed.pop("shape") == [len(shown["values"])]
+    assert packed == {name: value for name, value in shown.items() if name != "values"}
+
+
+async def test_quantised_dense_beside_outputs_that_are_not(gateway: Served) -> None:
+    params = {"outputs": ["dense", "sparse"], "dtype": "int8"}
+    response = await gateway.post(EVERY, {"items": ["a"], "params": params})
+    (item,) = response.json()["items"]
+    assert item["dense"]["scale"] == 0.5
+    assert item["sparse"] == {"indices": [3, 7], "values": [3.0, 3.0]}

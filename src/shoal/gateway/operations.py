@@ -7,11 +7,13 @@ import msgspec
 from shoal.gateway.compat.embeddings import EmbeddingsBody
 from shoal.gateway.compat.rerank import CohereErrorAnswer, RerankAnswer, RerankBody
 from shoal.gateway.encode import EncodeBody
+from shoal.gateway.extract import ExtractBody
 from shoal.gateway.models import ModelObject
 from shoal.gateway.schemas import (
     EmbeddingsAnswer,
     EncodeAnswer,
     ErrorAnswer,
+    ExtractAnswer,
     ModelList,
     OpenAIErrorAnswer,
     ScoreAnswer,
@@ -64,6 +66,15 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
             "score",
             ScoreAnswer,
             body=ScoreBody,
+            formats=BOTH,
+        )
+    },
+    "/v1/extract/{model}": {
+        "post": Operation(
+            "Entities and labels of texts and images, transcripts of sound.",
+            "extract",
+            ExtractAnswer,
+            body=ExtractBody,
             formats=BOTH,
         )
     },

@@ -6,6 +6,7 @@ from shoal.gateway.compat.embeddings import EmbeddingsRoute
 from shoal.gateway.compat.rerank import RerankRoute, cohere
 from shoal.gateway.encode import EncodeRoute
 from shoal.gateway.envelope import openai
+from shoal.gateway.extract import ExtractRoute
 from shoal.gateway.health import HealthRoute
 from shoal.gateway.models import ModelsRoute
 from shoal.gateway.openapi import OpenApiRoute
@@ -20,6 +21,7 @@ def routes(gateway: Gateway) -> list[Route]:
     return [
         Route("/v1/encode/{model}", {"POST": EncodeRoute(gateway).post}),
         Route("/v1/score/{model}", {"POST": ScoreRoute(gateway).post}),
+        Route("/v1/extract/{model}", {"POST": ExtractRoute(gateway).post}),
         Route("/v1/embeddings", {"POST": EmbeddingsRoute(gateway).post}, openai),
         Route("/v1/rerank", {"POST": RerankRoute(gateway, "1").post}, cohere),
         Route("/v2/rerank", {"POST": RerankRoute(gateway, "2").post}, cohere),

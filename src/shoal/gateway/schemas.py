@@ -9,19 +9,37 @@ from msgspec import Meta
 
 from shoal.gateway.models import ModelObject
 
-VECTOR_SCHEMA: dict[str, Any] = {
-    "anyOf": [
-        {"type": "array", "items": {"type": "number"}},
-        {
-            "type": "object",
-            "description": "In MessagePack.",
-            "properties": {
-                "dtype": {"type": "string"},
-                "shape": {"type": "array", "items": {"type": "integer"}},
-                "data": {"type": "string", "format": "binary"},
-            },
-        },
-    ]
+_NUMBERS: dict[str, Any] = {"type": "array", "items": {"type": "number"}}
+_RESTORES: dict[str, Any] = {
+    "dtype": {"type": "string"},
+    "scale": {"type": "number"},
+    "zero_point": {"type": "number"},
+}
+_TENSOR: dict[str, Any] = {
+    "type": "object",
+    "description": "In MessagePack.",
+    "properties": {
+        **_RESTORES,
+        "shape": {"type": "array", "items": {"type": "integer"}},
+        "data": {"type": "string", "format": "binary"},
+    },
+}
+_QUANTISED: dict[str, Any] = {
+    "type": "object",
+    "description": "What was asked as int8, uint8 or binary: value = scale * (number - zero_point).",
+    "properties": {"values": _NUMBERS, **_RESTORES},
+}
+VECTOR_SCHEMA: dict[str, Any] = {"anyOf": [_NUMBERS, _QUANTISED, _TENSOR]}
+SPARSE_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "description": "Weights of terms of the vocabulary; what is not named is 0.",
+    "properties": {
+        "indices": {"anyOf": [_NUMBERS, _TENSOR]},
+        "values": {"anyOf": [_NUMBERS, _TENSOR]},
+    },
+}
+MULTIVECTOR_SCHEMA: dict[str, Any] = {
+    "anyOf": [{"type": "array", "items": _NUMBERS}, _QUANTISED, _TENSOR]
 }
 
 
@@ -56,9 +74,11 @@ class OpenAIErrorAnswer(msgspec.Struct, frozen=True):
 
 
 class EncodedItem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One item's vector, or its error."""
+    """One item's vectors, by output, or its error."""
 
     dense: Annotated[Any, Meta(extra_json_schema=VECTOR_SCHEMA)] = None
+    sparse: Annotated[Any, Meta(extra_json_schema=SPARSE_SCHEMA)] = None
+    multivector: Annotated[Any, Meta(extra_json_schema=MULTIVECTOR_SCHEMA)] = None
     tokens: int = 0
     truncated: bool = False
     error: ErrorDetail | None = None
@@ -92,6 +112,52 @@ class ScoreAnswer(msgspec.Struct, frozen=True):
 
     model: str
     items: list[ScoredItem]
+    usage: Usage
+
+
+class Entity(msgspec.Struct, frozen=True):
+    """A part of the item's text; `start` and `end` count its characters (code points)."""
+
+    text: str
+    label: str
+    score: float
+    start: int
+    end: int
+
+
+class Label(msgspec.Struct, frozen=True):
+    """What an item is, and how surely."""
+
+    label: str
+    score: float
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """What was said from one second to another."""
+
+    start_s: float
+    end_s: float
+    text: str
+
+
+class ExtractedItem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the model's kind gives: entities, labels by falling score, or a transcript."""
+
+    entities: list[Entity] | None = None
+    labels: list[Label] | None = None
+    text: str | None = None
+    language: str | None = None
+    segments: list[Segment] | None = None
+    tokens: int = 0
+    truncated: bool = False
+    error: ErrorDetail | None = None
+
+
+class ExtractAnswer(msgspec.Struct, frozen=True):
+    """One entry an item, in the order of the request."""
+
+    model: str
+    items: list[ExtractedItem]
     usage: Usage
 
 

@@ -109,7 +109,7 @@ def load_of(params: Params, card: Card) -> Load:
                 return ALONE
             task = card.tasks.extract
             each = task is not None and task.head == "nli"
-            return Load(sum(map(len, labels)), len(labels) if each else 1)
+            return Load(sum([len(label.encode()) for label in labels]), len(labels) if each else 1)
 
 
 def answer_size(params: Params, card: Card) -> AnswerSize:

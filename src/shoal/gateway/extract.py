@@ -1,0 +1,158 @@
+"""`POST /v1/extract/{model}`: entities, labels and transcripts; the native route.
+
+Decides the shape of its request and its answer, and which options a model does not have. It must
+not know units or the queue.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from shoal.catalog.card import Card, ExtractTask
+from shoal.errors import InvalidRequest, PayloadTooLarge, ProtocolError, nearest
+from shoal.gateway.asking import Question, ask, card_for, item_limits, read_body
+from shoal.gateway.body import BodyDecoder, ItemLimits, checked_items
+from shoal.gateway.http import Request, Response
+from shoal.gateway.native import ITEM_SCHEMA, body_encoding, native_response
+from shoal.gateway.render import item_shape
+from shoal.gateway.replies import ItemAnswer
+from shoal.gateway.service import Gateway
+from shoal.values import Encoding, ExtractParams
+from shoal.wire.codec import Buffer
+
+#: Labels travel inside every unit, and each may be a sequence of its own for each item.
+LABELS_MOST, LABELS_MOST_BYTES = 1024, 64 * 1024
+#: Models that find whatever they are told to.
+OPEN_HEADS = ("nli", "spans")
+
+
+class ExtractOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The `params` of a native extract request."""
+
+    labels: Annotated[
+        tuple[str, ...] | None,
+        Meta(description="What to look for; of a model with labels of its own, a choice of those."),
+    ] = None
+    threshold: Annotated[
+        float | None,
+        Meta(description="Least score of what is told, 0 to 1; unset: as the model's card says."),
+    ] = None
+    multi_label: Annotated[
+        bool | None,
+        Meta(description="Score labels by themselves; unset: as the model's card says."),
+    ] = None
+    truncate: Annotated[
+        bool, Meta(description="Cut items that are too long; false: such an item fails.")
+    ] = True
+
+
+class ExtractBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of a native extract request."""
+
+    items: Annotated[
+        list[msgspec.Raw],
+        Meta(
+            description="Texts, images or audio; one answer each, in order.",
+            extra_json_schema={"items": ITEM_SCHEMA},
+        ),
+    ]
+    params: ExtractOptions = ExtractOptions()
+
+
+_decoder = BodyDecoder(ExtractBody)
+
+
+class ExtractRoute:
+    """The route's handler, bound to a gateway."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def post(self, request: Request, model: str) -> Response:
+        """Extract from the body's items with `model`."""
+        gateway = self._gateway
+        card = card_for(gateway, model, "extract")
+        encoding = body_encoding(request)
+        body = await read_body(gateway, request)
+        question = _read(body, encoding, card, item_limits(gateway, card))
+        del body  # only the items view it now
+        answers = await ask(gateway, request, question)
+        return await native_response(request, model, answers, _shape)
+
+
+def _read(body: Buffer, encoding: Encoding, card: Card, limits: ItemLimits) -> Question:
+    decoded: ExtractBody = _decoder.decode(body, encoding)
+    params = extract_params(decoded.params, card)
+    return Question(card, params, encoding, checked_items(decoded.items, encoding, limits, "items"))
+
+
+def extract_params(options: ExtractOptions, card: Card, prefix: str = "params.") -> ExtractParams:
+    """`options` as they travel. `prefix`: what comes before an option's name in the body.
+
+    Raises:
+        InvalidRequest: an option that this model does not have, or out of its range.
+        PayloadTooLarge: too many labels.
+    """
+    task = card.tasks.extract
+    assert task is not None, "the route looked"
+    _check_labels(options.labels, card, task, f"{prefix}labels")
+    threshold = options.threshold
+    if threshold is not None and not 0 <= threshold <= 1:
+        where = f"{prefix}threshold"
+        raise InvalidRequest(f"{where} is {threshold:g}: it is from 0 to 1", param=where)
+    return ExtractParams(options.labels, threshold, options.multi_label, options.truncate)
+
+
+def _check_labels(
+    labels: tuple[str, ...] | None, card: Card, task: ExtractTask, where: str
+) -> None:
+    if labels is None:
+        if task.head in OPEN_HEADS and not task.labels:
+            raise InvalidRequest(
+                f"'{card.name}' finds what it is told to: name it in {where}", param=where
+            )
+        return
+    if task.head == "transcript":
+        raise InvalidRequest(f"'{card.name}' transcribes; it takes no labels", param=where)
+    if not labels or not all(label.strip() for label in labels):
+        raise InvalidRequest(f"{where} is empty, or has an empty label", param=where)
+    if len(labels) > LABELS_MOST or sum(map(len, labels)) > LABELS_MOST_BYTES:
+        raise PayloadTooLarge(
+            f"{where}: at most {LABELS_MOST} labels of {LABELS_MOST_BYTES} characters in all",
+            param=where,
+        )
+    if task.head not in OPEN_HEADS and task.labels:
+        _check_known(labels, card, task, where)
+
+
+def _check_known(labels: tuple[str, ...], card: Card, task: ExtractTask, where: str) -> None:
+    # The card says B-PER and I-PER where the answer says PER.
+    known = {name.partition("-")[2] if name[:2] in ("B-", "I-") else name for name in task.labels}
+    for label in labels:
+        if label not in known:
+            raise InvalidRequest(
+                f"'{card.name}' has no label '{label[:80]}'{nearest(label, known)}", param=where
+            )
+
+
+def told(item: ItemAnswer) -> dict[str, msgspec.Raw]:
+    """What was extracted from an item that did not fail. Raises `ProtocolError`."""
+    try:
+        return _told.decode(item.told)
+    except msgspec.DecodeError as error:
+        raise ProtocolError(f"what a worker extracted is no map: {error}") from None
+
+
+_told = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
+
+
+def _shape(item: ItemAnswer, msgpack: bool) -> dict[str, Any]:
+    if item.error is not None:
+        return item_shape(item, {})
+    found: dict[str, Any] = dict(told(item))
+    if not msgpack:
+        found = {name: msgspec.msgpack.decode(raw) for name, raw in found.items()}
+    return item_shape(item, found)
