@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import unquote
 
 _INFO = re.compile(r"/api/models/([^/]+/[^/]+)/revision/([^/?]+)")
 _TREE = re.compile(r"/api/models/([^/]+/[^/]+)/tree/([^/?]+)")
@@ -28,16 +29,16 @@ class Repo:
         self.branches: dict[str, str] = {}
         self.commit(files)
 
-    def commit(self, files: dict[str, Any]) -> str:
-        """Put `files` on main; returns the commit."""
+    def commit(self, files: dict[str, Any], branch: str = "main") -> str:
+        """Put `files` on a branch; returns the commit."""
         content = {name: _bytes(value) for name, value in files.items()}
         commit = hashlib.sha1(repr(content).encode()).hexdigest()
         self.commits[commit] = content
-        self.branches["main"] = commit
+        self.branches[branch] = commit
         return commit
 
     def resolve(self, revision: str) -> str | None:
-        commit = self.branches.get(revision, revision)
+        commit = self.branches.get(unquote(revision), revision)
         return commit if commit in self.commits else None
 
 

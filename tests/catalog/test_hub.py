@@ -22,15 +22,23 @@ from .made import plain_files, sentence_files
 
 _PULL = """
 import json, sys
-from shoal.catalog.fetch import fetch
-from shoal.catalog.infer import infer
+from shoal.catalog.fetch import cached, fetch
 from shoal.catalog.parse import to_yaml
-from shoal.catalog.card import Source
+from shoal.catalog.card import Card, Dense, EncodeTask, Source, Tasks
 from shoal.errors import ShoalError
 import msgspec
 seen = []
 cache, action, hub, revision, offline = json.loads(sys.argv[1])
 try:
+    if action == "cached":
+        tasks = Tasks(encode=EncodeTask(dense=Dense(8)))
+        source = Source(hub=hub, revision=revision)
+        card = Card(name="m", source=source, family="bert", tasks=tasks, max_tokens=8)
+        found = cached(card, cache)
+        asked = "huggingface_hub" in sys.modules
+        print(json.dumps({"folder": found and str(found), "asked": asked}))
+        sys.exit()
+    from shoal.catalog.infer import infer
     card = infer(hub, cache_dir=cache, offline=offline)
     if revision != "inferred":
         card = msgspec.structs.replace(card, source=Source(hub=hub, revision=revision))
@@ -115,10 +123,42 @@ def test_later_pulls_keep_to_the_first_revision(hub: FakeHub, pull: Puller) -> N
     first = pull("fetch", revision=None)
     commit = repo.commit({**plain_files(), "new.txt": "later"})
     assert pull("fetch", revision=None) == {**first, "progress": []}
-    [record] = (pull.cache / "hub").glob("*.json")
+    [record] = _records(pull)
     assert msgspec.json.decode(record.read_bytes())["commit"] != commit
     pinned = pull("fetch", revision=commit)
     assert str(pinned["folder"]).endswith(commit)
+
+
+def test_a_branch_is_resolved_and_recorded_on_the_first_pull(hub: FakeHub, pull: Puller) -> None:
+    repo = hub.repos["org/tiny"] = Repo(plain_files())
+    first = repo.commit({**plain_files(), "of-a-branch.txt": "1"}, "refs/pr/3")
+    folder = str(pull("fetch", revision="refs/pr/3")["folder"])
+    assert folder.endswith(first)
+    assert (Path(folder) / "of-a-branch.txt").is_file()
+    later = repo.commit({**plain_files(), "of-a-branch.txt": "2"}, "refs/pr/3")
+    assert later != first
+    assert pull("fetch", revision="refs/pr/3")["folder"] == folder
+    records = {file.name: msgspec.json.decode(file.read_bytes()) for file in _records(pull)}
+    assert records["org--tiny--refs--pr--3.json"] == {
+        "hub": "org/tiny",
+        "revision": "refs/pr/3",
+        "commit": first,
+    }
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_what_was_never_pulled_is_told_without_the_hubs_library(
+    hub: FakeHub, pull: Puller, pinned: bool
+) -> None:
+    repo = hub.repos["org/tiny"] = Repo(plain_files())
+    revision = repo.branches["main"] if pinned else None
+    assert pull("cached", revision=revision) == {"folder": None, "asked": False}
+    folder = pull("fetch", revision=revision)["folder"]
+    assert pull("cached", revision=revision) == {"folder": folder, "asked": True}
+
+
+def _records(pull: Puller) -> list[Path]:
+    return list((pull.cache / "hub").glob("*.json"))
 
 
 def test_cached_models_work_without_a_hub(hub: FakeHub, pull: Puller) -> None:

@@ -8,7 +8,7 @@ from shoal.catalog import cache
 from shoal.catalog.cache import Progress
 from shoal.catalog.card import Card, Source
 from shoal.catalog.convert import build as convert
-from shoal.catalog.sources import wheel
+from shoal.catalog.sources import records, wheel
 from shoal.catalog.sources.formats import check_folder
 from shoal.errors import SourceError
 
@@ -28,13 +28,22 @@ def fetch(
 
 
 def cached(card: Card, cache_dir: str | None) -> Path | None:
-    """The card's folder if it is there already; asks nobody and makes nothing."""
-    if card.source.convert is not None and not convert.folder(card.source, cache_dir).is_dir():
+    """The card's folder if it was fetched before; asks nobody and makes nothing."""
+    if not _was_fetched(card.source, cache_dir):
         return None
     try:
         return fetch(card, cache_dir=cache_dir, offline=True)
     except SourceError:
         return None
+
+
+def _was_fetched(source: Source, cache_dir: str | None) -> bool:
+    """Whether it is worth looking closer: what was never fetched is told fast."""
+    if source.convert is not None:
+        return convert.folder(source, cache_dir).is_dir()
+    if source.hub is not None:
+        return records.file_of(source.hub, source.revision, cache_dir).exists()
+    return True
 
 
 def _folder(source: Source, cache_dir: str | None, offline: bool, progress: Progress) -> Path:

@@ -1,13 +1,12 @@
 """Models on the Hugging Face hub, through `huggingface_hub` and its cache.
 
-Decides which revision of a repository is meant: the first pull records the commit, later ones
-keep to it. Token, offline mode, endpoint and cache are huggingface_hub's own (`HF_TOKEN`,
+Decides which revision of a repository is meant: the first pull records the commit (`records`),
+later ones keep to it. Token, offline mode, endpoint and cache are huggingface_hub's own (`HF_TOKEN`,
 `HF_HUB_OFFLINE`, `HF_ENDPOINT`, `HF_HOME`).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,21 +20,14 @@ from huggingface_hub.utils.tqdm import tqdm
 
 from shoal.catalog import cache
 from shoal.catalog.cache import Progress
+from shoal.catalog.sources import records
 from shoal.catalog.sources.formats import DATA_FILES, FOREIGN_FOLDERS, TEXT_FILES, files_of
-from shoal.errors import SourceError, reason
+from shoal.catalog.sources.records import MAIN, Record
+from shoal.errors import SourceError
 
 #: The base error of whichever httpx huggingface_hub was built on.
 _TransportError: type[Exception] = errors.HTTPError  # type: ignore[attr-defined]
 _NOT_CACHED = "is not wholly in the cache and offline is set; pull it once with network"
-_COMMIT = re.compile(r"[0-9a-f]{40}\Z")
-
-
-class Record(msgspec.Struct, frozen=True):
-    """What a repository's revision (a branch, a tag) was when it was first pulled."""
-
-    hub: str
-    revision: str
-    commit: str
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -79,9 +71,9 @@ def _pull(
     patterns: list[str],
     progress: Progress,
 ) -> Path:
-    wanted = revision or constants.DEFAULT_REVISION
-    record_file = _record_file(hub, wanted, cache_dir)
-    commit = _recorded(record_file)
+    wanted = revision or MAIN
+    record_file = records.file_of(hub, wanted, cache_dir)
+    commit = records.commit_in(record_file)
     with _mapped(hub, commit or wanted):
         folder = Path(
             huggingface_hub.snapshot_download(
@@ -93,32 +85,9 @@ def _pull(
                 tqdm_class=_bar(hub, progress),
             )
         )
-    if commit is None and not _COMMIT.match(wanted):
-        _record(record_file, Record(hub, wanted, folder.name))
+    if commit is None:
+        records.write(record_file, Record(hub, wanted, folder.name))
     return folder
-
-
-def _record_file(hub: str, revision: str, cache_dir: str | None) -> Path:
-    slug = re.sub(r"[^A-Za-z0-9._-]", "--", f"{hub}@{revision}")
-    return cache.root(cache_dir) / "hub" / f"{slug}.json"
-
-
-def _recorded(file: Path) -> str | None:
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=Record).commit
-    except FileNotFoundError:
-        return None
-    except (OSError, msgspec.MsgspecError) as error:
-        raise SourceError(
-            f"{file}: cannot be read: {reason(error)}; delete it to pull anew"
-        ) from None
-
-
-def _record(file: Path, record: Record) -> None:
-    def write(scratch: Path) -> None:
-        scratch.write_bytes(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
-
-    cache.build(file, write)
 
 
 @contextmanager
