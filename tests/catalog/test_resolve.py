@@ -40,7 +40,6 @@ def test_the_packaged_catalog() -> None:
     assert catalog.card("minilm") is minilm
     assert catalog.card("sentence-transformers/all-MiniLM-L6-v2") is minilm
     assert "fake" not in catalog
-    assert all(each.license and each.description for each in catalog.cards())
 
 
 def test_what_conversions_of_the_zoo_make_is_pinned() -> None:
@@ -71,6 +70,27 @@ def test_files_and_folders_add_to_the_packaged_cards(tmp_path: Path) -> None:
     folder = save(tmp_path / "a", card("x"), card("w", "y"))
     names = names_of(Catalog.load([f"{folder}/0.yaml", folder]))
     assert names == sorted({"w", "x", "y", *names_of(Catalog.load([]))})
+
+
+def test_folders_below_a_folder_hold_cards_too(tmp_path: Path) -> None:
+    save(tmp_path / "cards", card("top"))
+    save(tmp_path / "cards" / "team", card("below"))
+    save(tmp_path / "cards" / ".hidden", card("hidden"))
+    model = tmp_path / "cards" / "model"
+    save(model, card("of-a-model"))
+    (model / "config.json").write_text("{}")
+    catalog = Catalog.load([str(tmp_path / "cards")])
+    assert [name for name in ("top", "below", "hidden", "of-a-model") if name in catalog] == [
+        "top",
+        "below",
+    ]
+
+
+def test_folders_of_one_folder_cannot_share_a_name(tmp_path: Path) -> None:
+    save(tmp_path / "cards", card("one"))
+    save(tmp_path / "cards" / "team", card("two", "one"))
+    with pytest.raises(CardError, match=r"team/0.yaml: 'one' is already taken by .*cards/0.yaml"):
+        Catalog.load([str(tmp_path / "cards")])
 
 
 def test_later_cards_win(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
@@ -24,6 +24,8 @@ class Catalog:
     @classmethod
     def load(cls, extra: Iterable[str] = ()) -> Catalog:
         """The packaged cards, then card files and folders of cards; later ones win.
+
+        A folder's cards may lie in folders below it.
 
         Raises:
             CardError: a path does not exist, a card is wrong, or two cards of one folder share
@@ -59,12 +61,15 @@ class Catalog:
 
     def with_card(self, card: Card) -> Catalog:
         """A catalog in which every name and alias of `card` means `card`."""
-        taken = set(_names(card))
-        others = [_without_aliases(c, taken) for c in self._cards.values() if c.name not in taken]
-        return Catalog([*others, card])
+        return self._with_cards([card])
 
-    def _with_layer(self, files: list[Path]) -> Catalog:
-        catalog = self
+    def _with_cards(self, cards: list[Card]) -> Catalog:
+        taken = {name for card in cards for name in _names(card)}
+        others = [_without_aliases(c, taken) for c in self._cards.values() if c.name not in taken]
+        return Catalog([*others, *cards])
+
+    def _with_layer(self, files: Iterable[Path]) -> Catalog:
+        cards = []
         origin: dict[str, Path] = {}
         for file in files:
             card = read_card(file)
@@ -72,8 +77,8 @@ class Catalog:
                 if name in origin:
                     raise CardError(f"{file}: '{name}' is already taken by {origin[name]}")
                 origin[name] = file
-            catalog = catalog.with_card(card)
-        return catalog
+            cards.append(card)
+        return self._with_cards(cards)
 
 
 def _names(card: Card) -> list[str]:
@@ -87,11 +92,25 @@ def _without_aliases(card: Card, taken: set[str]) -> Card:
     return msgspec.structs.replace(card, aliases=kept)
 
 
-def _card_files(path: Path) -> list[Path]:
+def _card_files(path: Path) -> Iterator[Path]:
     if path.is_file():
-        return [path]
-    if not path.is_dir():
+        yield path
+    elif not path.is_dir():
         raise CardError(f"{path}: no such card file or folder of cards")
-    if (path / "config.json").is_file():
+    elif _is_model(path):
         raise CardError(f"{path}: is a model, not a folder of cards; give it as a model to serve")
-    return sorted(file for file in path.iterdir() if file.suffix in (".yaml", ".yml"))
+    else:
+        yield from _cards_below(path)
+
+
+def _cards_below(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.iterdir()):
+        if path.is_dir():
+            if not (path.name.startswith(".") or _is_model(path)):
+                yield from _cards_below(path)
+        elif path.suffix in (".yaml", ".yml"):
+            yield path
+
+
+def _is_model(folder: Path) -> bool:
+    return (folder / "config.json").is_file()
