@@ -39,8 +39,9 @@ bench: .venv/.core  ## What the path itself costs, without a model's work.
 chaos: .venv/.core  ## Kill, stop and cut off real processes under load; ARGS='--quick'.
 	$(BIN)/python -m shoal.bench chaos $(ARGS)
 
-docs: .venv/.core  ## Write docs/settings.md anew from the code.
+docs: .venv/.core  ## Write docs/settings.md and docs/cards.md anew from the code.
 	$(BIN)/python -m shoal.cli.docs_settings docs/settings.md
+	$(BIN)/python -m shoal.cli.docs_cards docs/cards.md
 
 .venv/.python:
 	@test -n "$(PYTHON)" || { echo "error: Python 3.11 or newer is needed; set PYTHON=/path/to/python3" >&2; exit 2; }

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,51 @@ def test_flags_win_over_the_environment() -> None:
     names = [entry["name"] for entry in json.loads(output)]
     assert names == [card.name for card in Catalog.load([]).cards()]
     assert "fake" not in names
+
+
+def test_list_is_one_line_a_model_where_no_terminal_shows_it() -> None:
+    lines = shoal_models("list").stdout.splitlines()
+    [line] = [line for line in lines if " all-MiniLM-L6-v2 " in line]
+    assert re.sub(" +", " ", line).strip() == (
+        "all-MiniLM-L6-v2 dense bert 384 256 91 en apache-2.0 no"
+    )
+
+
+def test_list_does_without_some_columns_on_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    for columns, wide in (("80", False), ("200", True)):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert ("languages" in shoal_models("list").stdout) is wide
+
+
+def test_search_by_everything_at_once() -> None:
+    asked = ("--task", "dense", "--language", "en", "--licence", "apache", "--size-under", "0.1GB")
+    found = json.loads(shoal_models("search", "minilm", *asked, "--json").stdout)
+    assert [entry["name"] for entry in found] == ["all-MiniLM-L6-v2"]
+    assert found[0]["gives"] == ["dense"]
+    assert found[0]["unsaid"] == []
+
+
+def test_search_shows_the_smallest_first() -> None:
+    found = json.loads(shoal_models("search", "--family", "bert", "--json").stdout)
+    sizes = [entry["weights_mb"] for entry in found if entry["weights_mb"] is not None]
+    assert len(sizes) > 1
+    assert sizes == sorted(sizes)
+
+
+def test_search_that_finds_nothing_says_why_and_is_empty_for_programs() -> None:
+    with pytest.raises(UnknownModel, match="did you mean 'dense'"):
+        shoal_models("search", "--task", "densee")
+    assert json.loads(shoal_models("search", "--task", "densee", "--json").stdout) == []
+
+
+@pytest.mark.parametrize("size", ["", "MB", "500", "nanMB", "-1MB", "0MB", "5 0MB", "1_0MB", "5TB"])
+def test_search_refuses_what_is_no_size(size: str) -> None:
+    result = shoal_models("search", "--size-under", size)
+    assert result.exit_code == 2
+    assert "is no size, such as 500MB or 1.5GB" in result.output
 
 
 def test_show_prints_a_card() -> None:

@@ -196,6 +196,7 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
         inputs: what an item may be.
         tokenizer: a path inside the folder.
         min_replicas: copies that its pool keeps loaded even while nobody asks for it.
+        facts: where what the card says was read; what no source says is left out.
     """
 
     name: str
@@ -211,6 +212,7 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     tokenizer: str = "tokenizer.json"
     memory: Memory = Memory()
     min_replicas: int = 0
+    facts: list[str] = []
     profiles: dict[str, Profile] = {}
 
     @property

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
 from shoal.cli.context import Given
 from shoal.cli.flags import takes
-from shoal.cli.output import AsJson, print_json
-from shoal.errors import ConfigError, SourceError
+from shoal.cli.model_table import list_cards
+from shoal.cli.numbers import megabytes
+from shoal.cli.output import AsJson
+from shoal.errors import ConfigError, SourceError, UnknownModel
 from shoal.settings import CommonSettings
 
 if TYPE_CHECKING:
@@ -37,20 +38,29 @@ Specs = Annotated[
 Zoo = Annotated[
     bool, typer.Option("--zoo", help="Every model whose files come from the package index.")
 ]
-
-
-class Entry(msgspec.Struct, frozen=True):
-    """One line of `shoal models list`."""
-
-    name: str
-    aliases: list[str]
-    tasks: list[str]
-    family: str
-    dim: int | None
-    max_tokens: int
-    license: str | None
-    weights_mb: float | None
-    cached: bool
+Words = Annotated[
+    list[str] | None, typer.Argument(metavar="[WORD…]", help="Parts of a name or a description.")
+]
+Task = Annotated[
+    str | None,
+    typer.Option(
+        help="A task (encode, score, extract), what it gives (dense, sparse, …) or its head "
+        "(cross-encoder, token-labels, nli, …).",
+    ),
+]
+Language = Annotated[
+    str | None, typer.Option(help="A language code: `de`, or `pt-br`, which finds `pt` as well.")
+]
+Licence = Annotated[
+    str | None, typer.Option("--licence", "--license", help="The start of one: `apache`, `cc-by`.")
+]
+Size = Annotated[
+    float | None,
+    typer.Option(
+        parser=megabytes, metavar="SIZE", help="Most that the weights may take: `500MB`, `1.5GB`."
+    ),
+]
+Family = Annotated[str | None, typer.Option(help="An architecture: `bert`, `modernbert`.")]
 
 
 @app.command("list")
@@ -64,11 +74,38 @@ def list_models(
 
     settings = given.load(CommonSettings)
     cards = Catalog.load(settings.catalog).cards()
-    entries = [_entry(card, settings.cache_dir) for card in cards]
-    if as_json:
-        print_json(entries)
-    else:
-        _show_table(entries)
+    list_cards(cards, settings.cache_dir, as_json=as_json)
+
+
+@app.command()
+@takes(CommonSettings, only=CATALOG)
+def search(
+    given: Given,
+    words: Words = None,
+    task: Task = None,
+    language: Language = None,
+    licence: Licence = None,
+    size_under: Size = None,
+    family: Family = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find models, the smallest first. A model must fit all that is given.
+
+    shoal models search --task dense --language de --size-under 500MB
+    shoal models search --task score --licence apache
+    shoal models search toxic
+    """
+    from shoal.catalog.resolve import Catalog
+    from shoal.catalog.search import Criteria, why_none
+    from shoal.catalog.search import search as find
+
+    settings = given.load(CommonSettings)
+    cards = Catalog.load(settings.catalog).cards()
+    asked = Criteria(tuple(words or ()), task, language, licence, size_under, family)
+    found = find(cards, asked)
+    if not found and not as_json:
+        raise UnknownModel(why_none(cards, asked))
+    list_cards(found, settings.cache_dir, as_json=as_json)
 
 
 @app.command()
@@ -139,53 +176,6 @@ def _resolve(spec: str, settings: CommonSettings) -> tuple[Card, bool]:
     catalog = Catalog.load(settings.catalog)
     card = card_for(spec, catalog, cache_dir=settings.cache_dir, offline=settings.offline)
     return card, spec not in catalog
-
-
-def _entry(card: Card, cache_dir: str | None) -> Entry:
-    from shoal.catalog.fetch import cached
-
-    return Entry(
-        name=card.name,
-        aliases=card.aliases,
-        tasks=card.tasks.names(),
-        family=card.family,
-        dim=_dim(card),
-        max_tokens=card.max_tokens,
-        license=card.license,
-        weights_mb=card.memory.weights_mb,
-        cached=cached(card, cache_dir) is not None,
-    )
-
-
-def _dim(card: Card) -> int | None:
-    encode = card.tasks.encode
-    return encode.dense.dim if encode and encode.dense else None
-
-
-def _show_table(entries: list[Entry]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("model", no_wrap=True)
-    for title in ("tasks", "family"):
-        table.add_column(title)
-    for title in ("dim", "tokens", "MB"):
-        table.add_column(title, justify="right")
-    for title in ("licence", "here"):
-        table.add_column(title, overflow="fold")
-    for entry in entries:
-        numbers = [str(entry.dim or "–"), str(entry.max_tokens), _megabytes(entry.weights_mb)]
-        texts = [entry.name, ", ".join(entry.tasks), entry.family]
-        last = [escape(entry.license or "not stated"), "yes" if entry.cached else "no"]
-        table.add_row(*texts, *numbers, *last)
-    Console().print(table)
-
-
-def _megabytes(size: float | None) -> str:
-    return "–" if size is None else f"{size:.0f}"
 
 
 @contextmanager
