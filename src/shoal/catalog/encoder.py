@@ -21,8 +21,15 @@ class Config(msgspec.Struct, frozen=True):
     model_type: str | None = None
     architectures: list[str] | None = None
     hidden_size: int | None = None
+    dim: int | None = None
     max_position_embeddings: int | None = None
+    pad_token_id: int | None = None
     auto_map: dict[str, Any] | None = None
+
+    @property
+    def width(self) -> int | None:
+        """Of a token's vector, by whatever key its family has."""
+        return self.dim if self.hidden_size is None else self.hidden_size
 
 
 class _TokenizerConfig(msgspec.Struct):
@@ -57,7 +64,7 @@ def max_tokens(encoder: Found, config: Config, family: Family, pipeline: Pipelin
     """The longest text in tokens. Raises `CardError` if no file says so."""
     limits = []
     if config.max_position_embeddings is not None:
-        limits.append(config.max_position_embeddings - family.position_offset)
+        limits.append(config.max_position_embeddings - _unused_positions(config, family))
     if pipeline.max_seq_length is not None:
         limits.append(pipeline.max_seq_length)
     else:
@@ -70,6 +77,14 @@ def max_tokens(encoder: Found, config: Config, family: Family, pipeline: Pipelin
             "tokenizer_config.json (model_max_length) says how many tokens fit"
         )
     return min(limits)
+
+
+def _unused_positions(config: Config, family: Family) -> int:
+    if family.position_offset is not None:
+        return family.position_offset
+    # The reference library's default for each of these families.
+    padding = 1 if config.pad_token_id is None else config.pad_token_id
+    return padding + 1
 
 
 def check_lowercase(encoder: Found, pipeline: Pipeline) -> None:

@@ -16,14 +16,15 @@ class Family(msgspec.Struct, frozen=True):
         model_types: values of `model_type` in `config.json` that mean this family.
         encoders: values of `architectures` whose encoder gives token vectors; anything else is
             a head of another task on top of it.
-        position_offset: rows at the start of the position table that no token uses.
+        position_offset: rows at the start of the position table that no token uses; None: those
+            up to the padding token's.
         files: whether its models are folders with weights and a tokenizer.
     """
 
     name: str
     model_types: tuple[str, ...] = ()
     encoders: tuple[str, ...] = ()
-    position_offset: int = 0
+    position_offset: int | None = 0
     files: bool = True
 
 
@@ -33,6 +34,17 @@ FAMILIES: dict[str, Family] = {
         Family("bert", ("bert",), ("BertModel", "BertForMaskedLM", "BertForPreTraining")),
         Family("clip", ("clip",), ("CLIPModel",)),
         Family("siglip", ("siglip",), ("SiglipModel",)),
+        Family("distilbert", ("distilbert",), ("DistilBertModel", "DistilBertForMaskedLM")),
+        Family(
+            "roberta",
+            ("roberta", "xlm-roberta", "camembert"),
+            (
+                *("RobertaModel", "RobertaForMaskedLM"),
+                *("XLMRobertaModel", "XLMRobertaForMaskedLM"),
+                *("CamembertModel", "CamembertForMaskedLM"),
+            ),
+            position_offset=None,
+        ),
         Family("vit", ("vit",), ("ViTModel", "ViTForImageClassification")),
         Family("modernbert", ("modernbert",), ("ModernBertModel", "ModernBertForMaskedLM")),
         Family("fake", files=False),

@@ -143,7 +143,7 @@ def _has_cards(found: Found) -> bool:
 
 
 def _encode(config: Config, pipeline: Pipeline, found: Found) -> EncodeTask:
-    width = config.hidden_size
+    width = config.width
     if width is None:
         raise CardError(f"{found.where}: config.json lacks hidden_size")
     if pipeline.dim is not None and pipeline.dim != width:

@@ -64,6 +64,20 @@ def test_what_a_token_sees(
     _check(ours, (query, key, value), packed, attention, tolerance)
 
 
+@pytest.mark.parametrize(("device", "dtype", "tolerance"), CASES, ids=str)
+def test_what_is_added_to_the_products(device: str, dtype: torch.dtype, tolerance: float) -> None:
+    def bias(query: Tensor, key: Tensor) -> Tensor:
+        return (query @ key.transpose(2, 3)).tanh()
+
+    packed = _packed([300, 1, 129, 6, 7, 7], device)
+    torch.manual_seed(5)
+    qkv = torch.randn(packed.computed, 3 * HEADS * WIDTH).to(device, dtype)
+    attention = Attention(scale=0.5, bias=bias)
+    ours = attend(qkv, packed, HEADS, attention)
+    query, key, value = qkv.view(-1, 3, HEADS, WIDTH).unbind(1)
+    _check(ours, (query, key, value), packed, attention, tolerance)
+
+
 def _packed(lengths: list[int], device: str) -> Packed:
     (packed,) = pack(
         np.zeros(sum(lengths), np.int32),
@@ -95,6 +109,10 @@ def _by_definition(query: Tensor, key: Tensor, value: Tensor, attention: Attenti
     key, value = key.repeat_interleave(shared, 1), value.repeat_interleave(shared, 1)
     scale = 1 / math.sqrt(WIDTH) if attention.scale is None else attention.scale
     products = torch.einsum("qhw,khw->hqk", query, key) * scale
+    if attention.bias is not None:
+        products = (
+            products + attention.bias(query.transpose(0, 1)[None], key.transpose(0, 1)[None])[0]
+        )
     at = torch.arange(len(query), device=query.device)
     away = at[:, None] - at[None, :]
     if attention.causal:

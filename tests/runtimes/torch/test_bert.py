@@ -72,7 +72,7 @@ def test_half_precision_is_near(runtime: TorchRuntime, tmp_path: Path, dtype: st
         ({"model_type": "roberta"}, "model_type"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type"),
         ({"is_decoder": True}, "is_decoder"),
-        ({"hidden_act": "silu"}, "hidden_act"),
+        ({"hidden_act": "mish"}, "hidden_act"),
         ({"num_attention_heads": 5}, "hidden_size 32 is no multiple of num_attention_heads 5"),
         ({"hidden_size": "wide"}, "hidden_size"),
     ],

@@ -29,6 +29,10 @@ from shoal.runtimes.torch.packed import Group, Packed
 
 _HALF = (torch.float16, torch.bfloat16)
 
+#: Queries and keys of items of one length, [items, heads, length, width] -> what is added to their
+#: scaled products, [items or 1, heads, length, length] in their dtype.
+Bias = Callable[[Tensor, Tensor], Tensor]
+
 #: Queries that share their keys under a window on CPU, unless the window is wider.
 _CHUNK_TOKENS = 128
 
@@ -40,21 +44,23 @@ class Attention(msgspec.Struct, frozen=True):
         causal: to itself and the tokens before it.
         window: to those at most this many tokens away; None: to any.
         scale: what products are multiplied with; None: 1 / sqrt(width of a head).
+        bias: added to them then; not with `causal` or a `window`.
     """
 
     causal: bool = False
     window: int | None = None
     scale: float | None = None
+    bias: Bias | None = None
 
 
 _TO_ALL = Attention()
 
 
-def attend(qkv: Tensor, packed: Packed, heads: int) -> Tensor:
-    """Every token attends to all of its item: qkv [computed, 3 * hidden] -> [computed, hidden]."""
+def attend(qkv: Tensor, packed: Packed, heads: int, attention: Attention = _TO_ALL) -> Tensor:
+    """Every item attends to itself alone: qkv [computed, 3 * hidden] -> [computed, hidden]."""
     rows, width = qkv.shape
     query, key, value = qkv.view(rows, 3, heads, width // 3 // heads).unbind(1)
-    return attend_apart(query, key, value, packed)
+    return attend_apart(query, key, value, packed, attention)
 
 
 def attend_apart(
@@ -101,6 +107,8 @@ def _varlen_options(query: Tensor, key: Tensor, attention: Attention) -> dict[st
         options["scale"] = attention.scale
     if query.shape[1] != key.shape[1]:
         options["enable_gqa"] = True
+    if attention.bias is not None:
+        options["bias"] = attention.bias  # no torch's kernel takes one
     return options
 
 
@@ -126,8 +134,10 @@ def _of_group(rows: Tensor, group: Group) -> Tensor:
 def _dense(query: Tensor, key: Tensor, value: Tensor, attention: Attention) -> Tensor:
     """[items, heads, length, width] of one group -> [items * length, heads * width]."""
     if attention.window is None or attention.window >= query.shape[2] - 1:
+        added = attention.bias(query, key) if attention.bias else None
+        options = _shared_options(query, key, attention)
         attended = scaled_dot_product_attention(
-            query, key, value, is_causal=attention.causal, **_shared_options(query, key, attention)
+            query, key, value, added, is_causal=attention.causal, **options
         )
     else:
         attended = _in_chunks(query, key, value, attention, attention.window)

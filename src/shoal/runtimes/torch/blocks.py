@@ -1,7 +1,7 @@
-"""The transformer block that vision and speech share: norms before attention and products.
+"""The transformer block: attention, then two products, each with a norm before it or after it.
 
 Families say under which names a block keeps its parts. Reference: `CLIPEncoderLayer`, `ViTLayer`,
-`WhisperEncoderLayer` of transformers compute the same.
+`WhisperEncoderLayer` of transformers compute the one, `BertLayer` and `DistilBertLayer` the other.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 from torch import Tensor
 
-from shoal.runtimes.torch.attention import Attention, attend_apart
+from shoal.runtimes.torch.attention import Attention, attend
 from shoal.runtimes.torch.layers import Layers
 from shoal.runtimes.torch.linear import Activation
 from shoal.runtimes.torch.packed import Packed
@@ -19,24 +19,24 @@ from shoal.runtimes.torch.weights import Shape
 class Names(msgspec.Struct, frozen=True):
     """The parts of a block, below its own name."""
 
-    before: str  # the norm before attention
+    attention_norm: str
     query: str
     key: str
     value: str
     out: str
-    after: str  # the norm after it
+    products_norm: str
     up: str
     down: str
 
 
 #: As CLIP, SigLIP and, but for the norms and products, Whisper have them.
 CLIP_NAMES = Names(
-    before="layer_norm1",
+    attention_norm="layer_norm1",
     query="self_attn.q_proj",
     key="self_attn.k_proj",
     value="self_attn.v_proj",
     out="self_attn.out_proj",
-    after="layer_norm2",
+    products_norm="layer_norm2",
     up="mlp.fc1",
     down="mlp.fc2",
 )
@@ -75,7 +75,7 @@ class Block(msgspec.Struct, frozen=True):
             shapes[f"{at}.{name}.weight"] = (out, into)
             if bias:
                 shapes[f"{at}.{name}.bias"] = (out,)
-        for name in (names.before, names.after):
+        for name in (names.attention_norm, names.products_norm):
             shapes[f"{at}.{name}.weight"] = shapes[f"{at}.{name}.bias"] = (hidden,)
         return shapes
 
@@ -85,14 +85,14 @@ class Block(msgspec.Struct, frozen=True):
         return stream + (self.hidden + max(3 * self.hidden, self.inner)) * layers.dtype.itemsize
 
 
-class PreNorm:
-    """A loaded block: [computed, hidden] -> [computed, hidden]."""
+class _Loaded:
+    """The parts of a block."""
 
     def __init__(self, block: Block, at: str, layers: Layers) -> None:
         names = block.names
         three = [f"{at}.{name}" for name in (names.query, names.key, names.value)]
         self._block = block
-        self._before = layers.layer_norm(f"{at}.{names.before}", block.eps)
+        self._attention_norm = layers.layer_norm(f"{at}.{names.attention_norm}", block.eps)
         self._qkv = layers.product(
             [f"{name}.weight" for name in three],
             [
@@ -101,13 +101,27 @@ class PreNorm:
             ],
         )
         self._out = layers.linear(f"{at}.{names.out}")
-        self._after = layers.layer_norm(f"{at}.{names.after}", block.eps)
+        self._products_norm = layers.layer_norm(f"{at}.{names.products_norm}", block.eps)
         self._up = layers.linear(f"{at}.{names.up}", activation=block.activation)
         self._down = layers.linear(f"{at}.{names.down}")
 
+    def _attended(self, rows: Tensor, packed: Packed) -> Tensor:
+        return attend(self._qkv(rows), packed, self._block.heads, self._block.attention)
+
+
+class PreNorm(_Loaded):
+    """A loaded block that normalises what its parts take: [computed, hidden] -> the same."""
+
     def __call__(self, hidden: Tensor, packed: Packed) -> Tensor:
-        qkv = self._qkv(self._before(hidden))
-        query, key, value = qkv.view(len(qkv), 3, self._block.heads, -1).unbind(1)
-        attended = attend_apart(query, key, value, packed, self._block.attention)
+        attended = self._attended(self._attention_norm(hidden), packed)
         hidden = self._out.add(attended, hidden)
-        return self._down.add(self._up(self._after(hidden)), hidden)
+        return self._down.add(self._up(self._products_norm(hidden)), hidden)
+
+
+class PostNorm(_Loaded):
+    """A loaded block that normalises the sums: [computed, hidden] -> the same."""
+
+    def __call__(self, hidden: Tensor, packed: Packed) -> Tensor:
+        attended = self._attended(hidden, packed)
+        hidden = self._attention_norm(self._out.add(attended, hidden))
+        return self._products_norm(self._down.add(self._up(hidden), hidden))

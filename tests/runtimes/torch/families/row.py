@@ -11,9 +11,28 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+import transformers
 
 #: What of the reference library computes a head: ``AutoModel``'s kinds.
 Kind = Literal["encoder", "masked-lm", "sequence", "tokens"]
+
+_SUFFIXES: dict[Kind, str] = {
+    "encoder": "Model",
+    "masked-lm": "ForMaskedLM",
+    "sequence": "ForSequenceClassification",
+    "tokens": "ForTokenClassification",
+}
+
+#: By the keys that most configs have.
+SHAPE: dict[str, Any] = {
+    "vocab_size": 101,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+    "max_position_embeddings": 64,
+    "initializer_range": 0.3,
+}
 
 
 @dataclass(frozen=True)
@@ -49,6 +68,14 @@ class Row:
         randomize(model)
         model.save_pretrained(folder)
         return model
+
+
+def classes(architecture: str) -> dict[Kind, type[Any]]:
+    """Those of the reference that are called after an architecture, as many as there are."""
+    named = {kind: f"{architecture}{suffix}" for kind, suffix in _SUFFIXES.items()}
+    return {
+        k: getattr(transformers, name) for k, name in named.items() if hasattr(transformers, name)
+    }
 
 
 def with_types(model: Any, ids: torch.Tensor, types: torch.Tensor) -> Any:

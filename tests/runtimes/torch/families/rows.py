@@ -5,11 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from transformers import (
-    BertConfig,
-    BertForMaskedLM,
-    BertForSequenceClassification,
-    BertForTokenClassification,
-    BertModel,
     ModernBertConfig,
     ModernBertForMaskedLM,
     ModernBertForSequenceClassification,
@@ -18,17 +13,8 @@ from transformers import (
 )
 
 from tests.runtimes.torch.families.cells import HEADS
-from tests.runtimes.torch.families.row import Row, with_types
-
-SHAPE: dict[str, Any] = {
-    "vocab_size": 101,
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 64,
-    "max_position_embeddings": 64,
-    "initializer_range": 0.3,
-}
+from tests.runtimes.torch.families.near_bert import NEAR_BERT
+from tests.runtimes.torch.families.row import SHAPE, Row
 
 #: Special tokens inside the vocabulary; layers of both kinds, the local ones with a window of 8.
 MODERNBERT: dict[str, Any] = {
@@ -54,19 +40,7 @@ STRETCHED: dict[str, Any] = {
 ROWS: dict[str, Row] = {
     row.family: row
     for row in (
-        Row(
-            "bert",
-            lambda **changes: BertConfig(**SHAPE | changes),
-            {
-                "encoder": BertModel,
-                "masked-lm": BertForMaskedLM,
-                "sequence": BertForSequenceClassification,
-                "tokens": BertForTokenClassification,
-            },
-            variants=({}, {"hidden_act": "gelu_new", "tie_word_embeddings": False}),
-            types=True,
-            reference=with_types,
-        ),
+        *NEAR_BERT,
         Row(
             "modernbert",
             lambda **changes: ModernBertConfig(**SHAPE | MODERNBERT | changes),

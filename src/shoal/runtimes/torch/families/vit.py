@@ -22,12 +22,12 @@ from shoal.runtimes.torch.patches import Patches, Squares
 from shoal.runtimes.torch.weights import Shape
 
 _NAMES = Names(
-    before="layernorm_before",
+    attention_norm="layernorm_before",
     query="attention.attention.query",
     key="attention.attention.key",
     value="attention.attention.value",
     out="attention.output.dense",
-    after="layernorm_after",
+    products_norm="layernorm_after",
     up="intermediate.dense",
     down="output.dense",
 )
