@@ -247,9 +247,10 @@ def test_configurations_that_are_not_served(
         ({"config.json": "{"}, "config.json cannot be read"),
         ({"modules.json": b"\xff"}, "modules.json cannot be read"),
         (
-            {"tokenizer.json": None, "vocab.txt": "a"},
-            "vocab.txt, which is not enough.*AutoTokenizer",
+            {"tokenizer.json": None, "spm.model": "a"},
+            "spm.model, which is not enough.*AutoTokenizer",
         ),
+        ({"tokenizer.json": None, "merges.txt": "a"}, "has no tokenizer.json; make it"),
         ({"model.safetensors": None}, "has no .*safetensors"),
         ({"model.safetensors": None, "pytorch_model.bin": b"x"}, "pytorch_model.bin, a pickle"),
         ({"1_Pooling/config.json": None}, "1_Pooling/config.json is missing"),
@@ -263,6 +264,14 @@ def test_configurations_that_are_not_served(
 def test_folders_that_are_not_served(tmp_path: Path, files: dict[str, Any], message: str) -> None:
     with pytest.raises((CardError, SourceError), match=message):
         infer(str(write(tmp_path / "m", {**sentence_files(), **files})))
+
+
+@pytest.mark.parametrize(
+    "vocabulary", [{"vocab.txt": "a"}, {"vocab.json": "{}", "merges.txt": "a"}], ids=lambda v: [*v]
+)
+def test_a_vocabulary_is_enough(tmp_path: Path, vocabulary: dict[str, Any]) -> None:
+    files = {**sentence_files(), "tokenizer.json": None, **vocabulary}
+    assert infer(str(write(tmp_path / "m", files))).name == "m"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """What an encoder's own files say: its family, how long a text may be, how large it is.
 
-An encoder is a folder with `config.json`, safetensors and `tokenizer.json`.
+An encoder is a folder with `config.json`, safetensors and a tokenizer.
 """
 
 from __future__ import annotations

@@ -12,13 +12,13 @@ from typing import Any, Protocol
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 
 from shoal.catalog.card import Card
 from shoal.errors import InvalidItem, ModelLoadFailed, ShoalError, TooManyTokens
 from shoal.tasks.encode import Item, Media
 from shoal.values import EncodeParams, Params, estimated_features
 from shoal.worker.prefix import Prefixes
+from shoal.worker.vocabulary import read_tokenizer
 
 Ids = NDArray[np.int32]
 
@@ -66,7 +66,7 @@ class TextPreparer:
         self._limit = card.max_tokens
         self._card = card
         try:
-            self._tokenizer = Tokenizer.from_file(str(path))
+            self._tokenizer = read_tokenizer(path)
             self._tokenizer.no_padding()
             self._tokenizer.no_truncation()
             self._vocabulary = self._tokenizer.get_vocab_size()

@@ -13,6 +13,7 @@ from shoal.catalog.families import FAMILIES
 from shoal.errors import SourceError
 
 WEIGHTS = "*.safetensors"
+TOKENIZER = "tokenizer.json"
 #: Configuration, tokenizer, licence and model card.
 TEXT_FILES = ["*.json", "*.txt", "*.md", "*.jinja", "LICENSE*"]
 DATA_FILES = [WEIGHTS, *TEXT_FILES]
@@ -36,10 +37,17 @@ def is_data(name: str) -> bool:
 
 
 def check_tokenizer(files: set[str], tokenizer: str, where: str) -> None:
-    """Raises `SourceError` if the fast tokenizer is missing, saying how to make one."""
-    if tokenizer not in files:
-        have = " (there is a vocab.txt, which is not enough)" if "vocab.txt" in files else ""
-        raise SourceError(f"{where}: has no {tokenizer}{have}; {_MAKE_TOKENIZER}")
+    """Raises `SourceError` if there is neither the tokenizer nor what one is made of."""
+    if tokenizer in files or (tokenizer == TOKENIZER and _has_vocabulary(files)):
+        return
+    pieces = sorted(name for name in files if name.endswith(".model"))
+    have = f" (there is a {pieces[0]}, which is not enough)" if pieces else ""
+    raise SourceError(f"{where}: has no {tokenizer}{have}; {_MAKE_TOKENIZER}")
+
+
+def _has_vocabulary(files: set[str]) -> bool:
+    """Whether a tokenizer can be made from word pieces or byte pairs, as the worker does."""
+    return "vocab.txt" in files or {"vocab.json", "merges.txt"} <= files
 
 
 def check_weights(files: set[str], where: str) -> None:
