@@ -23,7 +23,7 @@ FACTS = {
     "longest text, how queries are filled",
     "vllm tests": "vLLM's tests of embedders and rerankers: architecture and pooling",
     "keras-hub": "keras-hub's page on its ModernBERT embedder: pooling, normalizing",
-    "pylate": "pylate 1.6.0, what it does where a model says nothing",
+    "pylate": "pylate 1.6.0: how it saves a model, and what it does where that says nothing",
     "llm-guard": "llm-guard 0.3.16, the models of its scanners: revision, longest text",
     "sentence-transformers docs": "the documentation of sentence-transformers: labels",
     "model card": "the model's own README",

@@ -47,7 +47,7 @@ def _word_pieces(folder: Path) -> Tokenizer:
     config = _config(folder, ("Bert", "DistilBert", "Electra"))
     if config.do_lower_case is None:
         raise ModelLoadFailed("tokenizer_config.json does not say do_lower_case")
-    tokenizer = Tokenizer(models.WordPiece.from_file(str(folder / "vocab.txt"), unk_token="[UNK]"))
+    tokenizer = Tokenizer(models.WordPiece.from_file(str(folder / "vocab.txt")))
     cls, sep = _special(tokenizer, "[CLS]"), _special(tokenizer, "[SEP]")
     tokenizer.normalizer = normalizers.BertNormalizer(
         clean_text=True,
