@@ -97,7 +97,7 @@ def test_word_pieces_are_those_of_bert(bert: Path, config: dict[str, Any]) -> No
 
 @pytest.mark.parametrize("space", [False, True])
 def test_byte_pairs_are_those_of_roberta(roberta: Path, space: bool) -> None:
-    config = {"add_prefix_space": space, "tokenizer_class": "RobertaTokenizer"}
+    config: dict[str, Any] = {"add_prefix_space": space, "tokenizer_class": "RobertaTokenizer"}
     ours = read_tokenizer(configure(roberta, **config))
     assert_equal(ours, RobertaTokenizer.from_pretrained(roberta, **config))
 
