@@ -42,7 +42,14 @@ def test_a_sentence_transformers_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("config", "family"),
-    [({"architectures": ["ModernBertModel"], "model_type": "modernbert"}, "modernbert")],
+    [
+        ({"architectures": ["ModernBertModel"], "model_type": "modernbert"}, "modernbert"),
+        ({"architectures": ["LlamaModel"], "model_type": "llama"}, "llama"),
+        ({"architectures": ["MistralModel"], "model_type": "mistral"}, "mistral"),
+        ({"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"}, "qwen2"),
+        ({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}, "qwen3"),
+        ({"architectures": ["SmolLM3Model"], "model_type": "smollm3"}, "smollm3"),
+    ],
 )
 def test_families(tmp_path: Path, config: dict[str, Any], family: str) -> None:
     files = sentence_files() | {"config.json": {**BERT, **config}}
@@ -264,6 +271,47 @@ def test_configurations_that_are_not_served(
 def test_folders_that_are_not_served(tmp_path: Path, files: dict[str, Any], message: str) -> None:
     with pytest.raises((CardError, SourceError), match=message):
         infer(str(write(tmp_path / "m", {**sentence_files(), **files})))
+
+
+def _template(*pieces: str) -> dict[str, Any]:
+    single = [{"SpecialToken": {"id": p, "type_id": 0}} for p in pieces]
+    return {"type": "TemplateProcessing", "single": single}
+
+
+@pytest.mark.parametrize(
+    ("said", "processor", "fine"),
+    [
+        ({"add_eos_token": True, "eos_token": "</s>"}, _template("<s>", "</s>"), True),
+        (
+            {"add_eos_token": True, "eos_token": {"content": "</s>"}},
+            {"type": "Sequence", "processors": [{"type": "ByteLevel"}, _template("</s>")]},
+            True,
+        ),
+        (
+            {"add_eos_token": True, "eos_token": "</s>"},
+            {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0]},
+            True,
+        ),
+        ({"add_eos_token": True, "eos_token": "</s>"}, _template("<s>"), False),
+        ({"add_eos_token": True, "eos_token": "</s>"}, None, False),
+        ({"add_eos_token": False, "eos_token": "</s>"}, None, True),
+        ({"eos_token": "</s>"}, None, True),
+    ],
+)
+def test_a_token_at_the_end_must_be_the_tokenizers_work(
+    tmp_path: Path, said: dict[str, Any], processor: dict[str, Any] | None, fine: bool
+) -> None:
+    files = {
+        **sentence_files(),
+        "tokenizer_config.json": said,
+        "tokenizer.json": {"normalizer": None, "post_processor": processor},
+    }
+    folder = str(write(tmp_path / "m", files))
+    if fine:
+        infer(folder)
+    else:
+        with pytest.raises(CardError, match=r"tokenizer.json does not put </s> after a text"):
+            infer(folder)
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,28 @@ def test_token_ids_equal_their_text_with_or_without_special_tokens(folder: Path)
     assert ids(one(preparer, [1])) == [1, 1, 2]
 
 
+def test_a_tokenizer_that_only_appends(tmp_path: Path) -> None:
+    """As Qwen3-Embedding's: bytes, nothing before a text, and after it the token that is read."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {symbol: i for i, symbol in enumerate([*alphabet, "<|endoftext|>"])}
+    tokenizer = Tokenizer(models.BPE(vocabulary, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.add_special_tokens(["<|endoftext|>"])
+    end = vocabulary["<|endoftext|>"]
+    template = processors.TemplateProcessing(
+        single="$A <|endoftext|>", special_tokens=[("<|endoftext|>", end)]
+    )
+    tokenizer.post_processor = processors.Sequence([processors.ByteLevel(), template])
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    preparer = TextPreparer(CARD, tmp_path)
+    for text in ("fish", "a b", "\u00fc", ""):
+        assert ids(one(preparer, text)) == tokenizer.encode(text).ids
+    cut = one(preparer, "many fish")
+    assert ids(cut) == [*tokenizer.encode("many ").ids[:5], end]
+    assert cut.truncated
+    assert ids(one(preparer, tokenizer.encode("fish").ids)) == tokenizer.encode("fish").ids
+
+
 def test_truncation_keeps_the_special_tokens_and_is_reported(folder: Path) -> None:
     preparer = TextPreparer(CARD, folder)
     cut = one(preparer, "a fish a fish a fish")

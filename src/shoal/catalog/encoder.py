@@ -32,8 +32,14 @@ class Config(msgspec.Struct, frozen=True):
         return self.dim if self.hidden_size is None else self.hidden_size
 
 
+class _Token(msgspec.Struct):
+    content: str = ""
+
+
 class _TokenizerConfig(msgspec.Struct):
     model_max_length: float | None = None
+    add_eos_token: bool | None = None
+    eos_token: str | _Token | None = None
 
 
 def family_in(config: Config, found: Found, *, trained_to_encode: bool) -> Family:
@@ -106,6 +112,32 @@ def _lowers(normalizer: Any) -> bool:
     if isinstance(parts, list):
         return any(_lowers(part) for part in parts)
     return normalizer.get("type") == "Lowercase" or normalizer.get("lowercase") is True
+
+
+def check_end(encoder: Found) -> None:
+    """Raises `CardError` if `add_eos_token` is left to the caller, not done by tokenizer.json.
+
+    Language models taught to encode are read at that token.
+    """
+    said = encoder.read("tokenizer_config.json", _TokenizerConfig)
+    if said is None or not said.add_eos_token or said.eos_token is None:
+        return
+    end = said.eos_token if isinstance(said.eos_token, str) else said.eos_token.content
+    tokenizer = encoder.read("tokenizer.json", dict[str, Any]) or {}
+    if not _appends(tokenizer.get("post_processor"), end):
+        raise CardError(
+            f"{encoder.where}: add_eos_token is set but tokenizer.json does not put {end} after a "
+            "text; add a TemplateProcessing post-processor to it"
+        )
+
+
+def _appends(processor: Any, token: str) -> bool:
+    match processor:
+        case {"processors": list(parts)}:
+            return any(_appends(part, token) for part in parts)
+        case {"single": [*_, {"SpecialToken": {"id": last}}]} | {"sep": [last, _]}:
+            return bool(last == token)
+    return False
 
 
 def weights_mb(encoder: Found) -> float:

@@ -47,6 +47,11 @@ FAMILIES: dict[str, Family] = {
         ),
         Family("vit", ("vit",), ("ViTModel", "ViTForImageClassification")),
         Family("modernbert", ("modernbert",), ("ModernBertModel", "ModernBertForMaskedLM")),
+        Family("llama", ("llama",), ("LlamaModel",)),
+        Family("mistral", ("mistral",), ("MistralModel",)),
+        Family("qwen2", ("qwen2",), ("Qwen2Model",)),
+        Family("qwen3", ("qwen3",), ("Qwen3Model",)),
+        Family("smollm3", ("smollm3",), ("SmolLM3Model",)),
         Family("fake", files=False),
     )
 }

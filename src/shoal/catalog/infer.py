@@ -13,7 +13,14 @@ import msgspec
 
 from shoal.catalog.card import Card, Dense, EncodeTask, Memory, Source, Tasks
 from shoal.catalog.check import is_hub_id, is_name, problems
-from shoal.catalog.encoder import Config, check_lowercase, family_in, max_tokens, weights_mb
+from shoal.catalog.encoder import (
+    Config,
+    check_end,
+    check_lowercase,
+    family_in,
+    max_tokens,
+    weights_mb,
+)
 from shoal.catalog.folder import Found, read_readme
 from shoal.catalog.resolve import Catalog
 from shoal.catalog.sentence_transformers import Pipeline, read_pipeline
@@ -104,6 +111,7 @@ def _card(found: Found, name: str, source: Source) -> Card:
     check_weights(set(encoder.sizes), encoder.where)
     check_tokenizer(set(encoder.sizes), "tokenizer.json", encoder.where)
     check_lowercase(encoder, pipeline)
+    check_end(encoder)
     readme = read_readme(found)
     card = Card(
         name=name,

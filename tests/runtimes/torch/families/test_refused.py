@@ -9,7 +9,17 @@ import pytest
 
 from shoal.runtimes.torch.runtime import TorchRuntime
 from tests.runtimes.torch import made
+from tests.runtimes.torch.families.near_llama import NEAR_LLAMA
 from tests.runtimes.torch.families.rows import ROWS
+
+NEAR_LLAMA_REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"model_type": "phi3"}, "model_type"),
+    ({"hidden_act": "swish"}, "hidden_act"),
+    ({"num_key_value_heads": 3}, "num_attention_heads 4 is no multiple of num_key_value_heads 3"),
+    ({"num_attention_heads": 5, "head_dim": None}, "hidden_size 32 is no multiple"),
+    ({"rope_parameters": {"rope_type": "longrope"}}, "rope_type"),
+    ({"rope_scaling": {"type": "yarn"}}, "'yarn' needs factor"),
+]
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("distilbert", {"model_type": "bert"}, "model_type"),
@@ -22,6 +32,18 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("roberta", {"is_decoder": True}, "is_decoder"),
     ("roberta", {"hidden_act": "mish"}, "hidden_act"),
     ("roberta", {"num_attention_heads": 5}, "hidden_size 32 is no multiple of num_attention_heads"),
+    ("modernbert", {"model_type": "modernbert-decoder"}, "model_type"),
+    ("modernbert", {"hidden_activation": "swish"}, "hidden_activation"),
+    ("modernbert", {"num_attention_heads": 5}, "hidden_size 32 is no multiple of num_attention_"),
+    ("modernbert", {"layer_types": ["full_attention"]}, "layer_types names 1 layers, .* says 4"),
+    ("modernbert", {"layer_types": ["linear_attention"] * 4}, "layer_types"),
+    ("modernbert", {"rope_parameters": {"full_attention": {"type": "su"}}}, "type"),
+    ("modernbert", {"local_attention": None}, "local_attention"),
+    *((row.family, *case) for row in NEAR_LLAMA for case in NEAR_LLAMA_REFUSED),
+    ("qwen3", {"layer_types": ["full_attention"]}, "layer_types names 1 layers"),
+    ("qwen2", {"layer_types": ["sliding_attention"] * 2}, "use_sliding_window is off"),
+    ("smollm3", {"no_rope_layers": [1]}, "no_rope_layers names 1 layers"),
+    ("smollm3", {"no_rope_layers": [1, 2, 1, 1]}, "no_rope_layers"),
 ]
 
 

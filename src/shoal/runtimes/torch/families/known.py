@@ -8,17 +8,27 @@ from shoal.runtimes.torch.families.base import Family
 from shoal.runtimes.torch.families.bert import BERT
 from shoal.runtimes.torch.families.clip import CLIP
 from shoal.runtimes.torch.families.distilbert import DISTILBERT
+from shoal.runtimes.torch.families.llama import LLAMA
+from shoal.runtimes.torch.families.mistral import MISTRAL
 from shoal.runtimes.torch.families.modernbert import MODERNBERT
+from shoal.runtimes.torch.families.qwen2 import QWEN2
+from shoal.runtimes.torch.families.qwen3 import QWEN3
 from shoal.runtimes.torch.families.roberta import ROBERTA
 from shoal.runtimes.torch.families.siglip import SIGLIP
+from shoal.runtimes.torch.families.smollm3 import SMOLLM3
 from shoal.runtimes.torch.families.vit import VIT
 
 FAMILIES: dict[str, Family[Any]] = {
     "bert": BERT,
     "clip": CLIP,
     "distilbert": DISTILBERT,
+    "llama": LLAMA,
+    "mistral": MISTRAL,
     "modernbert": MODERNBERT,
+    "qwen2": QWEN2,
+    "qwen3": QWEN3,
     "roberta": ROBERTA,
     "siglip": SIGLIP,
+    "smollm3": SMOLLM3,
     "vit": VIT,
 }

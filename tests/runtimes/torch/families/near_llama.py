@@ -1,0 +1,148 @@
+"""The rows of language models of Llama's kind, taken as encoders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from transformers import (
+    LlamaConfig,
+    LlamaForSequenceClassification,
+    LlamaForTokenClassification,
+    LlamaModel,
+    MistralConfig,
+    MistralForSequenceClassification,
+    MistralForTokenClassification,
+    MistralModel,
+    Qwen2Config,
+    Qwen2ForSequenceClassification,
+    Qwen2ForTokenClassification,
+    Qwen2Model,
+    Qwen3Config,
+    Qwen3ForSequenceClassification,
+    Qwen3ForTokenClassification,
+    Qwen3Model,
+    SmolLM3Config,
+    SmolLM3ForSequenceClassification,
+    SmolLM3ForTokenClassification,
+    SmolLM3Model,
+)
+
+from tests.runtimes.torch.families.row import SHAPE, Row
+
+#: Special tokens inside the vocabulary; id 0 is not drawn, so the reference's last token is ours.
+DECODER: dict[str, Any] = {
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "num_key_value_heads": 2,
+}
+
+LLAMA3: dict[str, Any] = {
+    "rope_type": "llama3",
+    "rope_theta": 200.0,
+    "factor": 4.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+
+NEAR_LLAMA = (
+    Row(
+        "llama",
+        lambda **changes: LlamaConfig(**SHAPE | DECODER | changes),
+        {
+            "encoder": LlamaModel,
+            "sequence": LlamaForSequenceClassification,
+            "tokens": LlamaForTokenClassification,
+        },
+        variants=(
+            {},
+            {"rope_parameters": LLAMA3},
+            {
+                "num_key_value_heads": 1,
+                "head_dim": 12,
+                "attention_bias": True,
+                "mlp_bias": True,
+                "hidden_act": "gelu",
+                "is_causal": False,
+            },
+        ),
+        first_token=1,
+    ),
+    Row(
+        "mistral",
+        lambda **changes: MistralConfig(**SHAPE | DECODER | changes),
+        {
+            "encoder": MistralModel,
+            "sequence": MistralForSequenceClassification,
+            "tokens": MistralForTokenClassification,
+        },
+        variants=(
+            {"sliding_window": 9},
+            {"num_key_value_heads": 4, "sliding_window": None, "head_dim": 16},
+        ),
+        first_token=1,
+    ),
+    Row(
+        "qwen2",
+        lambda **changes: Qwen2Config(**SHAPE | DECODER | changes),
+        {
+            "encoder": Qwen2Model,
+            "sequence": Qwen2ForSequenceClassification,
+            "tokens": Qwen2ForTokenClassification,
+        },
+        variants=(
+            {},
+            {
+                "num_key_value_heads": 1,
+                "use_sliding_window": True,
+                "sliding_window": 9,
+                "max_window_layers": 1,
+            },
+        ),
+        first_token=1,
+    ),
+    Row(
+        "qwen3",
+        lambda **changes: Qwen3Config(**SHAPE | DECODER | changes),
+        {
+            "encoder": Qwen3Model,
+            "sequence": Qwen3ForSequenceClassification,
+            "tokens": Qwen3ForTokenClassification,
+        },
+        variants=(
+            {"head_dim": 16},
+            {
+                "num_key_value_heads": 4,
+                "head_dim": 8,
+                "attention_bias": True,
+                "use_sliding_window": True,
+                "sliding_window": 9,
+                "layer_types": ["sliding_attention", "full_attention"],
+                "is_causal": False,
+            },
+        ),
+        first_token=1,
+    ),
+    Row(
+        "smollm3",
+        lambda **changes: SmolLM3Config(**SHAPE | DECODER | {"num_hidden_layers": 4} | changes),
+        {
+            "encoder": SmolLM3Model,
+            "sequence": SmolLM3ForSequenceClassification,
+            "tokens": SmolLM3ForTokenClassification,
+        },
+        variants=(
+            {},
+            {
+                "num_key_value_heads": 1,
+                "no_rope_layers": [1, 0, 0, 1],
+                "use_sliding_window": True,
+                "sliding_window": 9,
+                "attention_bias": True,
+                "mlp_bias": True,
+            },
+        ),
+        first_token=1,
+    ),
+)
