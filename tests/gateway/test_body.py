@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from shoal.errors import InvalidRequest, PayloadTooLarge, ShoalError
 from shoal.gateway.body import BodyDecoder, ItemLimits, checked_items
-from shoal.gateway.compat.embeddings import EmbeddingsBody, inputs
+from shoal.gateway.compat.embeddings import EmbeddingsBody
+from shoal.gateway.compat.inputs import inputs
 from shoal.gateway.encode import EncodeBody
 from shoal.values import Encoding
 
@@ -72,7 +73,7 @@ def test_any_bytes_are_a_body_or_a_clear_refusal(data: bytes) -> None:
 def test_any_input_is_items_or_a_clear_refusal(value: Any) -> None:
     raw = msgspec.Raw(msgspec.json.encode(value))
     try:
-        items = checked_items(inputs(raw), "json", LIMITS, "input")
+        items = checked_items(inputs(raw, "input"), "json", LIMITS, "input")
     except ShoalError as error:
         assert error.status in (400, 413)
     else:

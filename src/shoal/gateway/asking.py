@@ -83,7 +83,7 @@ def card_for(gateway: Gateway, model: str | None, task: Task) -> Card:
         InvalidRequest: it does other tasks; the message names them, and models that do this one.
             Or no name was given, and not one model does the task.
     """
-    card = gateway.catalog.card(model or _only(gateway, task))
+    card = gateway.catalog.card(model or only_model(gateway, task))
     tasks = card.tasks.names()
     if task not in tasks:
         others = able(gateway, task)[:SHOWN_MODELS]
@@ -95,21 +95,27 @@ def card_for(gateway: Gateway, model: str | None, task: Task) -> Card:
     return card
 
 
-def _only(gateway: Gateway, task: Task) -> str:
-    """The one model that does a task: of those that a worker knows, else of all."""
+def only_model(gateway: Gateway, task: Task | None = None) -> str:
+    """The one model, or the one that does a task: of those that a worker knows, else of all.
+
+    Raises:
+        InvalidRequest: there is none, or more than one.
+    """
     every = able(gateway, task)
     known = gateway.fleet.states()
     names = [name for name in every if name in known] or every
     if len(names) != 1:
-        offer = f"one of {', '.join(names[:SHOWN_MODELS])}" if names else "but none does that here"
-        raise InvalidRequest(f"name a model that can {task}: {offer}", param="model")
+        what = f"a model that can {task}" if task else "a model"
+        offer = f"one of {', '.join(names[:SHOWN_MODELS])}" if names else "but there is none here"
+        raise InvalidRequest(f"name {what}: {offer}", param="model")
     return names[0]
 
 
-def able(gateway: Gateway, task: Task) -> list[str]:
+def able(gateway: Gateway, task: Task | None) -> list[str]:
     """Models that do a task; those that a worker knows come first."""
     known = gateway.fleet.states()
-    names = [card.name for card in gateway.catalog.cards() if task in card.tasks.names()]
+    cards = gateway.catalog.cards()
+    names = [card.name for card in cards if task is None or task in card.tasks.names()]
     return sorted(names, key=lambda name: name not in known)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
+from urllib.parse import parse_qs
 
 import msgspec
 
@@ -101,6 +102,7 @@ class Request:
         "method",
         "model",
         "path",
+        "query_string",
         "receive",
         "started",
         "timeout_s",
@@ -112,6 +114,7 @@ class Request:
     def __init__(self, scope: Scope, receive: Receive, started: float) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
+        self.query_string: bytes = scope.get("query_string", b"")
         self.headers = by_name(scope["headers"])
         self.receive = receive
         extension = scope.get("extensions", {}).get(CONNECTION, {})
@@ -132,6 +135,11 @@ class Request:
     def text_header(self, name: bytes) -> str:
         """A header's value, or an empty string."""
         return self.headers.get(name, b"").decode("latin-1")
+
+    def query(self, name: str) -> str | None:
+        """The last value of a field of the query string; None without one."""
+        fields = parse_qs(self.query_string.decode("latin-1"), keep_blank_values=True)
+        return fields[name][-1] if name in fields else None
 
     @property
     def wants_msgpack(self) -> bool:

@@ -17,11 +17,21 @@ from shoal.gateway.standing import CLASSES, PRIORITY_MOST
 from shoal.settings import GatewaySettings
 
 _REF = "#/components/schemas/{name}"
+
+#: Type -> its schema, most of them a reference.
+Schemas = dict[Any, dict[str, Any]]
+
 _MODEL_PARAMETER = {
     "name": "model",
     "in": "path",
     "required": True,
     "description": "A model's name or alias; it may contain slashes.",
+    "schema": {"type": "string"},
+}
+_MODEL_FIELD = {
+    "name": "model",
+    "in": "query",
+    "description": "A model's name or alias; unset: the only one that does the task.",
     "schema": {"type": "string"},
 }
 _TIMEOUT_PARAMETER = {
@@ -73,12 +83,13 @@ def _needs_key(settings: GatewaySettings) -> bool:
 
 def document(needs_key: bool) -> dict[str, Any]:
     """The OpenAPI 3.1 document."""
-    _, schemas = msgspec.json.schema_components(_structs(), ref_template=_REF)
+    types = _types()
+    found, components = msgspec.json.schema_components(types, ref_template=_REF)
     whole: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {"title": "Shoal", "version": __version__, "license": {"name": "Apache-2.0"}},
-        "paths": _paths(),
-        "components": {"schemas": schemas},
+        "paths": _paths(dict(zip(types, found, strict=True))),
+        "components": {"schemas": components},
     }
     if needs_key:
         whole["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
@@ -86,47 +97,49 @@ def document(needs_key: bool) -> dict[str, Any]:
     return whole
 
 
-def _structs() -> list[type[msgspec.Struct]]:
-    """Every struct that an operation names, once."""
+def _types() -> list[Any]:
+    """Every type that an operation names, once."""
     every = [o for methods in OPERATIONS.values() for o in methods.values()]
-    named = [struct for o in every for struct in (o.body, o.answer, o.error) if struct is not None]
+    named = [type_ for o in every for type_ in (o.body, o.answer, o.error) if type_ is not None]
     return list(dict.fromkeys(named))
 
 
-def _paths() -> dict[str, Any]:
+def _paths(schemas: Schemas) -> dict[str, Any]:
     return {
-        path: {method: _described(path, operation) for method, operation in methods.items()}
+        path: {method: _described(path, o, schemas) for method, o in methods.items()}
         for path, methods in OPERATIONS.items()
     }
 
 
-def _described(path: str, operation: Operation) -> dict[str, Any]:
+def _described(path: str, operation: Operation, schemas: Schemas) -> dict[str, Any]:
     if operation.answer is None:
         plain = {"200": {"description": "OK"}}
         return {"summary": operation.summary, "security": [], "responses": plain}
+    good = _content(operation.formats, schemas[operation.answer])
+    bad = _content(operation.formats, schemas[operation.error])
     described: dict[str, Any] = {
         "summary": operation.summary,
         "operationId": operation.id,
         "responses": {
-            "200": {"description": "OK", "content": _content(operation, operation.answer)},
-            "default": {
-                "description": "An error.",
-                "content": _content(operation, operation.error),
-            },
+            "200": {"description": "OK", "content": good},
+            "default": {"description": "An error.", "content": bad},
         },
     }
-    parameters = [
-        *([_MODEL_PARAMETER] if path.endswith("{model}") else []),
-        *(_TURN_PARAMETERS if operation.turn else []),
-    ]
-    if parameters:
+    if parameters := _parameters(path, operation):
         described["parameters"] = parameters
     if operation.body is not None:
-        content = _content(operation, operation.body)
+        content = _content(operation.takes or operation.formats, schemas[operation.body])
         described["requestBody"] = {"required": True, "content": content}
     return described
 
 
-def _content(operation: Operation, struct: type[msgspec.Struct]) -> dict[str, Any]:
-    schema = {"schema": {"$ref": _REF.format(name=struct.__name__)}}
-    return dict.fromkeys(operation.formats, schema)
+def _parameters(path: str, operation: Operation) -> list[dict[str, Any]]:
+    return [
+        *([_MODEL_PARAMETER] if path.endswith("{model}") else []),
+        *([_MODEL_FIELD] if operation.model_field else []),
+        *(_TURN_PARAMETERS if operation.turn else []),
+    ]
+
+
+def _content(formats: tuple[str, ...], schema: dict[str, Any]) -> dict[str, Any]:
+    return {type_: {"schema": schema} for type_ in formats}

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from shoal.gateway.compat.embeddings import EmbeddingsBody
 from shoal.gateway.compat.rerank import CohereErrorAnswer, RerankAnswer, RerankBody
+from shoal.gateway.compat.tei.bodies import (
+    AnyBody,
+    EmbedBody,
+    Info,
+    PredictBody,
+    Prediction,
+    Rank,
+    RankBody,
+    SimilarityBody,
+    TeiErrorAnswer,
+    Term,
+)
 from shoal.gateway.encode import EncodeBody
 from shoal.gateway.extract import ExtractBody
 from shoal.gateway.models import ModelObject
@@ -28,18 +42,21 @@ class Operation(msgspec.Struct, frozen=True):
     """One method of one path.
 
     Attributes:
-        answer: None: nothing that a struct describes, and no key is needed.
-        formats: of the body and of the answer.
+        answer: None: nothing that a type describes, and no key is needed.
+        formats: of the answer; and of the body, where it `takes` no others.
         turn: it is work, so that headers may say when it is its turn.
+        model_field: the query string may name the model.
     """
 
     summary: str
     id: str = ""
-    answer: type[msgspec.Struct] | None = None
+    answer: Any = None
     error: type[msgspec.Struct] = ErrorAnswer
     body: type[msgspec.Struct] | None = None
     formats: tuple[str, ...] = JSON
+    takes: tuple[str, ...] = ()
     turn: bool = True
+    model_field: bool = False
 
 
 _RERANK = Operation(
@@ -49,6 +66,51 @@ _RERANK = Operation(
     CohereErrorAnswer,
     RerankBody,
 )
+
+
+def _tei(
+    summary: str, id_: str, answer: Any, body: type[msgspec.Struct] | None = None
+) -> Operation:
+    return Operation(
+        f"{summary}; as text-embeddings-inference.",
+        id_,
+        answer,
+        TeiErrorAnswer,
+        body,
+        turn=body is not None,
+        model_field=not id_.startswith("teiModel"),
+    )
+
+
+_TEI: dict[str, dict[str, Operation]] = {
+    "/embed": {"post": _tei("A vector a text", "teiEmbed", list[list[float]], EmbedBody)},
+    "/embed_all": {
+        "post": _tei("A vector a token", "teiEmbedAll", list[list[list[float]]], EmbedBody)
+    },
+    "/embed_sparse": {
+        "post": _tei("The terms of each text", "teiEmbedSparse", list[list[Term]], EmbedBody)
+    },
+    "/similarity": {
+        "post": _tei("Cosines of a text and others", "teiSimilarity", list[float], SimilarityBody)
+    },
+    "/rerank": {"post": _tei("Texts by how well they answer", "teiRerank", list[Rank], RankBody)},
+    "/predict": {
+        "post": _tei(
+            "What a text is; a list of it for each of several",
+            "teiPredict",
+            list[Prediction],
+            PredictBody,
+        )
+    },
+    "/tei/{model}": {
+        "get": _tei("`{model}/info` and `{model}/health`", "teiModelInfo", Info),
+        "post": _tei(
+            "`{model}/embed`, `{model}/rerank` and the others", "teiModel", list[Any], AnyBody
+        ),
+    },
+    "/info": {"get": _tei("The model and what it takes", "teiInfo", Info)},
+    "/health": {"get": Operation("Requests would be answered; as text-embeddings-inference.")},
+}
 
 OPERATIONS: dict[str, dict[str, Operation]] = {
     "/v1/encode/{model}": {
@@ -98,4 +160,5 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
     "/healthz": {"get": Operation("The process answers.")},
     "/readyz": {"get": Operation("Requests would be answered; else 503 with what is missing.")},
     "/metrics": {"get": Operation("Prometheus text.")},
+    **_TEI,
 }

@@ -100,19 +100,29 @@ def located(error: ErrorInfo, where: str) -> ErrorInfo:
 
 
 async def json_list(
-    parts: Iterable[list[dict[str, Any]]], before: dict[str, Any], key: str, after: dict[str, Any]
+    parts: Iterable[list[Any]], before: dict[str, Any], key: str, after: dict[str, Any]
 ) -> list[bytes]:
     """``{**before, key: [items of all parts], **after}``, a piece for each part.
 
     `before` and `after` must not be empty.
     """
-    pieces = [b'%b,"%b":[' % (json_bytes(before)[:-1], key.encode())]
+    first = b'%b,"%b":[' % (json_bytes(before)[:-1], key.encode())
+    return await _between(first, parts, b"],%b" % json_bytes(after)[1:])
+
+
+async def json_array(parts: Iterable[list[Any]]) -> list[bytes]:
+    """``[items of all parts]``, a piece for each part."""
+    return await _between(b"[", parts, b"]")
+
+
+async def _between(first: bytes, parts: Iterable[list[Any]], last: bytes) -> list[bytes]:
+    pieces = [first]
     for part in parts:
         if len(pieces) > 1:
             await asyncio.sleep(0)
             pieces.append(b",")
         pieces.append(json_bytes(part)[1:-1])
-    pieces.append(b"],%b" % json_bytes(after)[1:])
+    pieces.append(last)
     return pieces
 
 

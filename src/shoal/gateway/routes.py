@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from shoal.gateway.compat.embeddings import EmbeddingsRoute
 from shoal.gateway.compat.rerank import RerankRoute, cohere
+from shoal.gateway.compat.tei.bodies import tei
+from shoal.gateway.compat.tei.routes import WORK, TeiRoutes
 from shoal.gateway.encode import EncodeRoute
 from shoal.gateway.envelope import openai
 from shoal.gateway.extract import ExtractRoute
@@ -17,7 +19,7 @@ from shoal.gateway.service import Gateway
 
 def routes(gateway: Gateway) -> list[Route]:
     """The routes, bound to `gateway`."""
-    health, models = HealthRoute(gateway), ModelsRoute(gateway)
+    health, models, texts = HealthRoute(gateway), ModelsRoute(gateway), TeiRoutes(gateway)
     return [
         Route("/v1/encode/{model}", {"POST": EncodeRoute(gateway).post}),
         Route("/v1/score/{model}", {"POST": ScoreRoute(gateway).post}),
@@ -31,5 +33,9 @@ def routes(gateway: Gateway) -> list[Route]:
         Route("/readyz", {"GET": health.readyz}, open=True),
         Route("/metrics", {"GET": health.metrics}, open=True),
         Route("/openapi.json", {"GET": OpenApiRoute(gateway).get}),
-        Route("/", {"GET": health.index}),
+        Route("/", {"GET": health.index, "POST": texts.post("")}, tei),
+        *(Route(f"/{name}", {"POST": texts.post(name)}, tei) for name in WORK if name),
+        Route("/tei/{model}", {"GET": texts.get_of, "POST": texts.post_to}, tei),
+        Route("/info", {"GET": texts.info}, tei),
+        Route("/health", {"GET": texts.health}, tei, open=True),
     ]

@@ -10,26 +10,16 @@ from typing import Annotated, Any, Literal, cast
 import msgspec
 from msgspec import Meta
 
-from shoal.errors import InvalidRequest
 from shoal.gateway.asking import Answers, Question, ask, card_for, item_limits
-from shoal.gateway.body import KINDS, LIST, NUMBER, TEXT, BodyDecoder, checked_items
+from shoal.gateway.body import BodyDecoder, checked_items
 from shoal.gateway.compat.bodies import read_json
+from shoal.gateway.compat.inputs import INPUT_SCHEMA, inputs
 from shoal.gateway.envelope import item_failed, openai
 from shoal.gateway.http import Request, Response
 from shoal.gateway.options import EncodeOptions, checked_params
 from shoal.gateway.render import Vector, base64_text, json_list
 from shoal.gateway.replies import ItemAnswer
 from shoal.gateway.service import Gateway
-
-_IDS: dict[str, Any] = {"type": "array", "items": {"type": "integer", "minimum": 0}}
-INPUT_SCHEMA: dict[str, Any] = {
-    "anyOf": [
-        {"type": "string"},
-        {"type": "array", "items": {"type": "string"}, "minItems": 1},
-        {**_IDS, "minItems": 1},
-        {"type": "array", "items": _IDS, "minItems": 1},
-    ]
-}
 
 
 class EmbeddingsBody(msgspec.Struct, frozen=True):
@@ -60,7 +50,6 @@ class EmbeddingsBody(msgspec.Struct, frozen=True):
 
 _decoder = BodyDecoder(EmbeddingsBody)
 _READ = msgspec.Raw(b"null")
-_raws = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class EmbeddingsRoute:
@@ -78,7 +67,9 @@ class EmbeddingsRoute:
         card = card_for(gateway, body.model, "encode")
         options = EncodeOptions(dimensions=body.dimensions, truncate=body.truncate is not False)
         params = checked_params(options, card, prefix="")
-        items = checked_items(inputs(body.input), "json", item_limits(gateway, card), "input")
+        items = checked_items(
+            inputs(body.input, "input"), "json", item_limits(gateway, card), "input"
+        )
         body = msgspec.structs.replace(body, input=_READ)  # only the items view it now
         answers = await ask(gateway, request, Question(card, params, "json", items))
         failure = answers.first_failure()
@@ -86,35 +77,6 @@ class EmbeddingsRoute:
             position, error = failure
             return item_failed(error, f"input[{position}]", openai)
         return await _success(body, answers)
-
-
-def inputs(raw: msgspec.Raw) -> list[msgspec.Raw]:
-    """The items of `input`, each a string or a list of token ids. Raises `InvalidRequest`."""
-    kinds = KINDS["json"]
-    whole = kinds[memoryview(raw)[0]]
-    if whole is TEXT:
-        return [raw]
-    if whole is not LIST:
-        raise InvalidRequest(
-            f"input must be a string, a list of strings or token ids; it is {whole}", param="input"
-        )
-    items = _raws.decode(raw)
-    found = [kinds[memoryview(item)[0]] for item in items]
-    if found and found[0] is NUMBER:
-        _alike(found, NUMBER)
-        return [raw]
-    if found:
-        _alike(found, found[0] if found[0] in (TEXT, LIST) else TEXT)
-    return items
-
-
-def _alike(found: list[str], kind: str) -> None:
-    for position, other in enumerate(found):
-        if other is not kind:
-            raise InvalidRequest(
-                f"input[{position}] must be {kind}, as all inputs are alike; it is {other}",
-                param=f"input[{position}]",
-            )
 
 
 async def _success(body: EmbeddingsBody, answers: Answers) -> Response:
