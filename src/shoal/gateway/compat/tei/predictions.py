@@ -33,8 +33,7 @@ _NO_OPTIONS = PredictParameters()
 async def predict(gateway: Gateway, request: Request, model: str | None, body: Buffer) -> Response:
     """Labels of each text; of a single one they stand alone."""
     card = card_for(gateway, model, "extract")
-    type_ = media_type(request.headers.get(b"content-type", JSON))
-    if type_ != JSON:
+    if is_file(request, body):
         return await _of_file(gateway, request, card, body)
     asked: PredictBody = _decode.decode(body, "json")
     del body
@@ -56,6 +55,12 @@ async def predict(gateway: Gateway, request: Request, model: str | None, body: B
     # The hub's own server wraps the labels of one text, but not those that were asked for.
     wrapped = hub_client and options.candidate_labels is None and card_head(card) == _CLASSES
     return Response(msgspec.json.encode(shapes if wrapped else shapes[0]))
+
+
+def is_file(request: Request, body: Buffer) -> bool:
+    """Whether the body is an image or sound; the hub's client does not always say its type."""
+    type_ = media_type(request.headers.get(b"content-type", b""))
+    return type_ != JSON and (bool(type_) or bytes(body[:64]).lstrip()[:1] != b"{")
 
 
 _CLASSES = "sequence-labels"

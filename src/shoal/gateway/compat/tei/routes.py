@@ -16,7 +16,7 @@ from shoal.errors import ErrorInfo, InvalidRequest, MethodNotAllowed, Unsupporte
 from shoal.gateway.asking import only_model, read_body
 from shoal.gateway.body import KINDS, MAP, BodyDecoder
 from shoal.gateway.compat.tei.bodies import AnyBody, Info, tei
-from shoal.gateway.compat.tei.predictions import predict
+from shoal.gateway.compat.tei.predictions import is_file, predict
 from shoal.gateway.compat.tei.ranks import rerank
 from shoal.gateway.compat.tei.vectors import embed, embed_all, embed_sparse, similarity
 from shoal.gateway.envelope import error_response
@@ -35,7 +35,7 @@ async def by_fields(
     gateway: Gateway, request: Request, model: str | None, body: Buffer
 ) -> Response:
     """`POST /`: what the body's fields and the model's task say."""
-    if media_type(request.headers.get(b"content-type", JSON)) != JSON:
+    if is_file(request, body):
         return await predict(gateway, request, model, body)
     asked: AnyBody = _decode_any.decode(body, "json")
     if asked.query:
