@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 
-from shoal.catalog.card import Card, Dense, EncodeTask, Source, Tasks
+from shoal.catalog.card import Card, Dense, EncodeTask, ScoreTask, Source, Tasks
 from shoal.catalog.resolve import Catalog
 from shoal.core import events as ev
 from shoal.core.models import ModelState
 from shoal.errors import ProtocolError
 from shoal.telemetry.metrics import WorkerMetrics
-from shoal.values import EncodeParams
-from shoal.wire.arrays import Array, to_wire
+from shoal.values import EncodeParams, ScoreParams
+from shoal.wire.arrays import Array, from_wire, to_wire
 from shoal.wire.queue import Unit
 from shoal.wire.socket import Done
 from shoal.worker.batches import Batches
 from shoal.worker.models import spec_of
+from shoal.worker.prepared import Prepared
 from shoal.worker.stash import Stash
-from shoal.worker.text import Prepared
 from shoal.worker.watch import Watch
 
 CARD = Card("m", Source(dir="/m"), "fake", Tasks(encode=EncodeTask(dense=Dense(2))), max_tokens=8)
@@ -74,3 +75,46 @@ def test_a_batch_that_nobody_runs_any_more_is_ignored(batches: Batches, stash: S
     batches.lost("cpu", {"m"})
     batches.done("cpu", Done(1, {}, 0.1))
     assert stash.rows == [None, None]
+
+
+SCORER = Card("s", Source(dir="/s"), "fake", Tasks(score=ScoreTask()), max_tokens=8)
+
+
+def test_scores_are_one_number_an_item_with_the_card_s_activation() -> None:
+    """Two units of one batch, of which one wants logits; what is not finite fails alone."""
+    stashes = {
+        name: Stash(
+            Unit(name, "r", "s", "score", params, "json", [b'"a"'] * 2, 60.0, "here"),
+            "",
+            1,
+            0.0,
+            0.0,
+        )
+        for name, params in {"u": ScoreParams(b'"q"'), "v": ScoreParams(b'"q"', raw=True)}.items()
+    }
+    watch = Watch(WorkerMetrics(), {"s": ModelState(spec_of(SCORER, SCORER.profile("cpu")))}, None)
+    batches = Batches(dict(stashes), watch, Catalog([SCORER]))
+    ids = np.array([1, 2, 3], np.int32)
+    for split, stash in enumerate(stashes.values()):
+        stash.prepared([Prepared(ids=ids, length=3, split=split)] * 2, 0.0)
+    items = [ev.Item(unit, index, 3) for unit in "uv" for index in range(2)]
+    run = batches.started(ev.Run("cpu", 1, "s", items, 0.1), 1.0)
+    assert run.heads == ["score"]
+    assert run.splits is not None
+    assert from_wire(run.splits).tolist() == [0, 0, 1, 1]
+    logits = np.array([[0.0], [np.nan], [-2.5], [4.0]], np.float32)
+    batches.done("cpu", Done(1, {"score": to_wire(logits)}, 0.1))
+    u, v = (stash.answer("w") for stash in stashes.values())
+    assert from_wire(u.outputs["score"]).tolist() == [0.5]
+    assert u.errors[1].code == "model_output_invalid"
+    assert from_wire(v.outputs["score"]).tolist() == [-2.5, 4.0]
+    assert (u.tokens, v.tokens) == ([3, 0], [3, 3])
+
+
+def test_two_scores_an_item_are_no_answer(batches: Batches, stash: Stash) -> None:
+    batches.dropped(1)
+    scoring = msgspec.structs.replace(stash.unit, params=ScoreParams(b'"q"'))
+    stash.unit = scoring
+    batches.started(BATCH, 1.0)
+    with pytest.raises(ProtocolError, match="output 'score' of 2 items is no row"):
+        batches.done("cpu", Done(1, {"score": rows(2, 2)}, 0.1))

@@ -14,8 +14,9 @@ from shoal.errors import ComputeFailed
 from shoal.values import EncodeParams
 from shoal.wire.arrays import from_wire
 from shoal.wire.queue import Payload, Unit
+from shoal.worker.prepared import Preparer
 from shoal.worker.preparing import prepare
-from shoal.worker.text import PlainPreparer, Preparer
+from shoal.worker.text import PlainPreparer
 from tests.worker.conftest import StartWorker
 from tests.worker.scripted import ScriptedGateway, until
 
@@ -27,7 +28,7 @@ class Panic(BaseException):
 
 
 class Panicking:
-    def prepare(self, items: list[str], params: EncodeParams) -> None:
+    def prepare(self, items: list[str], params: EncodeParams, query: None) -> None:
         raise Panic("index out of bounds")
 
 

@@ -12,10 +12,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.catalog.card import EncodeTask
 from shoal.errors import InvalidItem, ModelOutputInvalid
-from shoal.values import EncodeParams, Encoding, Params
-from shoal.wire.outputs import Output, Row, Sparse
+from shoal.values import EncodeParams, Encoding
 
 FORMS = (
     'a string, {"text": "..."}, a list of token ids; or, where the model takes them, bytes '
@@ -99,28 +97,6 @@ def _data_of(url: str) -> bytes:
         return base64.b64decode(data, validate=True)
     except ValueError:
         raise InvalidItem('"image_url" holds invalid base64') from None
-
-
-#: Outputs that have a row for each token of an item.
-RAGGED = frozenset({"multivector"})
-
-
-def finished(
-    name: str, output: Output, rows: list[int], params: Params, task: EncodeTask | None
-) -> tuple[list[Row], list[int]]:
-    """These rows of one output as the caller wants them, and which of them are not finite."""
-    if name == "dense" and isinstance(params, EncodeParams):
-        every = len(rows) == output.items
-        normalize = task is None or task.dense is None or task.dense.normalize
-        vectors = finish(output.values if every else output.values[rows], params, normalize)
-        return list(vectors), invalid_rows(vectors)
-    found = output.rows()
-    chosen = [found[row] for row in rows]
-    return chosen, [place for place, row in enumerate(chosen) if not _is_finite(row)]
-
-
-def _is_finite(row: Row) -> bool:
-    return bool(np.isfinite(row.values if isinstance(row, Sparse) else row).all())
 
 
 def finish(pooled: NDArray[np.float32], params: EncodeParams, normalize: bool) -> Vectors:

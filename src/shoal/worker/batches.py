@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import accumulate
+
+import msgspec
 import numpy as np
 
+from shoal.catalog.card import Tasks
 from shoal.catalog.resolve import Catalog
 from shoal.core import events as ev
 from shoal.errors import ComputeFailed, ErrorInfo, ProtocolError
-from shoal.tasks import encode
-from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams
+from shoal.tasks.encode import invalid_output
+from shoal.tasks.outputs import SCORE, finished, needed
+from shoal.values import Params
 from shoal.wire.arrays import to_wire
-from shoal.wire.outputs import Output, Row, read_outputs
+from shoal.wire.outputs import Output, read_outputs
 from shoal.wire.socket import Done, Run
+from shoal.worker.prepared import Prepared
 from shoal.worker.stash import Stash
-from shoal.worker.text import Prepared
 from shoal.worker.watch import Watch
+
+
+class _Running(msgspec.Struct, frozen=True):
+    """A batch that is with a runtime.
+
+    Attributes:
+        ends: where the sequences of each item end, among those of the batch.
+    """
+
+    run: ev.Run
+    started_at: float
+    ends: list[int]
 
 
 class Batches:
@@ -24,12 +42,15 @@ class Batches:
         self._units = units
         self._watch = watch
         self._catalog = catalog
-        self._running: dict[int, tuple[ev.Run, float]] = {}
+        self._running: dict[int, _Running] = {}
 
     def started(self, run: ev.Run, now: float) -> Run:
         """The batch as the runtime takes it."""
-        self._running[run.batch] = (run, now)
         items = [self._item(item) for item in run.items]
+        ends = list(accumulate([len(item.parts) or 1 for item in items]))
+        self._running[run.batch] = _Running(run, now, ends)
+        if ends[-1] > len(items):
+            items = [sequence for item in items for sequence in item.sequences]
         return packed(run.batch, run.model, self._asked(run), items)
 
     def _item(self, item: ev.Item) -> Prepared:
@@ -39,8 +60,14 @@ class Batches:
 
     def _asked(self, run: ev.Run) -> list[str]:
         """The outputs that any unit still here wants."""
-        units = [unit for item in run.items if (unit := self._units.get(item.unit)) is not None]
-        return list(dict.fromkeys(name for unit in units for name in outputs_of(unit.unit.params)))
+        tasks = self._catalog.card(run.model).tasks
+        names = [name for stash in self._here(run) for name in needed(stash.unit.params, tasks)]
+        return list(dict.fromkeys(names))
+
+    def _here(self, run: ev.Run) -> list[Stash]:
+        """Its units that are still here."""
+        units = {item.unit: None for item in run.items}
+        return [stash for unit in units if (stash := self._units.get(unit)) is not None]
 
     def dropped(self, batch: int) -> None:
         """The batch came back undone."""
@@ -48,8 +75,8 @@ class Batches:
 
     def lost(self, lane: str, models: set[str]) -> None:
         """The runtime that held these models on this lane died with its batches."""
-        for batch, (run, _) in list(self._running.items()):
-            if run.lane == lane and run.model in models:
+        for batch, running in list(self._running.items()):
+            if running.run.lane == lane and running.run.model in models:
                 del self._running[batch]
 
     def done(self, lane: str, done: Done) -> None:
@@ -58,69 +85,73 @@ class Batches:
         Raises:
             ProtocolError: the runtime did not answer what it was asked; nothing was given yet.
         """
-        run, started_at = self._running.get(done.batch, (None, 0.0))
-        if run is None:
+        running = self._running.get(done.batch)
+        if running is None:
             return
-        outputs = _outputs(done, self._asked(run), len(run.items))
+        run, ends = running.run, running.ends
+        outputs = _outputs(done, self._asked(run), ends[-1])
         del self._running[done.batch]
         self._watch.batch_done(lane, run, done)
-        for items, params in self._by_params(run.items):
-            rows = [row for row, _ in items]
-            self._spread(items, self._finished(outputs, rows, params, run.model), done)
-        for item in run.items:
+        self._give(run, ends, outputs, done.failed)
+        for stash in self._here(run):
+            stash.computed(running.started_at, done.seconds, len(run.items))
+
+    def _give(
+        self,
+        run: ev.Run,
+        ends: list[int],
+        outputs: dict[str, Output],
+        failed_rows: dict[int, ErrorInfo],
+    ) -> None:
+        """Each item its error or its rows, now or with all of its unit."""
+        tasks = self._catalog.card(run.model).tasks
+        failed = {bisect_right(ends, row): _own(error) for row, error in failed_rows.items()}
+        at_once: dict[Params, list[tuple[int, ev.Item]]] = {}
+        later: list[tuple[range, ev.Item]] = []
+        for place, item in enumerate(run.items):
             stash = self._units.get(item.unit)
-            if stash is not None:
-                stash.computed(started_at, done.seconds, len(run.items))
+            if stash is None:
+                continue
+            if place in failed:
+                stash.fail(item.index, failed[place])
+            elif stash.waits(item.index):
+                later.append((range(ends[place - 1] if place else 0, ends[place]), item))
+            else:
+                at_once.setdefault(stash.unit.params, []).append((ends[place] - 1, item))
+        for params, items in at_once.items():
+            self._answer(items, outputs, params, tasks)
+        if later:
+            self._keep(later, outputs, tasks)
 
-    def _by_params(self, items: list[ev.Item]) -> list[tuple[list[tuple[int, ev.Item]], Params]]:
-        """Items whose unit is still here, with their rows, grouped by what was asked."""
-        groups: dict[Params, list[tuple[int, ev.Item]]] = {}
-        for row, item in enumerate(items):
-            stash = self._units.get(item.unit)
-            if stash is not None:
-                groups.setdefault(stash.unit.params, []).append((row, item))
-        return [(group, params) for params, group in groups.items()]
-
-    def _finished(
-        self, outputs: dict[str, Output], rows: list[int], params: Params, model: str
-    ) -> dict[str, tuple[list[Row], list[int]]]:
-        """Each output's rows as the caller wants them, and which of them are not finite."""
-        card = self._catalog.card(model)
-        return {
-            name: encode.finished(name, outputs[name], rows, params, card.tasks.encode)
-            for name in outputs_of(params)
-        }
-
-    def _spread(
+    def _answer(
         self,
         items: list[tuple[int, ev.Item]],
-        finished: dict[str, tuple[list[Row], list[int]]],
-        done: Done,
+        outputs: dict[str, Output],
+        params: Params,
+        tasks: Tasks,
     ) -> None:
-        invalid = {place for _, wrong in finished.values() for place in wrong}
-        for place, (row, item) in enumerate(items):
+        """Items of one sequence each, all asked alike."""
+        made = finished(outputs, [row for row, _ in items], params, tasks)
+        for place, (_, item) in enumerate(items):
             stash = self._units[item.unit]
-            if row in done.failed:
-                stash.fail(item.index, _as_compute_error(done.failed[row]))
-            elif place in invalid:
-                stash.fail(item.index, encode.invalid_output().info)
+            if place in made.invalid:
+                stash.fail(item.index, invalid_output().info)
             else:
-                stash.rows[item.index] = {name: rows[place] for name, (rows, _) in finished.items()}
+                stash.rows[item.index] = {name: rows[place] for name, rows in made.rows.items()}
 
-
-def outputs_of(params: Params) -> tuple[str, ...]:
-    """The outputs of its model that a unit needs."""
-    match params:
-        case EncodeParams(outputs):
-            return outputs
-        case ScoreParams():
-            return ("score",)
-        case ExtractParams():
-            return ("extract",)
+    def _keep(
+        self, items: list[tuple[range, ev.Item]], outputs: dict[str, Output], tasks: Tasks
+    ) -> None:
+        """Items that are finished with all of their unit: the rows of their sequences."""
+        rows = {name: output.rows() for name, output in outputs.items()}
+        for sequences, item in items:
+            stash = self._units[item.unit]
+            names = needed(stash.unit.params, tasks)
+            stash.raw[item.index] = [{name: rows[name][n] for name in names} for n in sequences]
 
 
 def packed(batch: int, model: str, heads: list[str], items: list[Prepared]) -> Run:
-    """Items that were prepared for one model, as its runtime takes them."""
+    """Sequences that were prepared for one model, as its runtime takes them."""
     if items[0].ids is None:
         texts = [i.text or "" for i in items] if any(i.text is not None for i in items) else None
         media = [i.media or b"" for i in items] if any(i.media for i in items) else None
@@ -128,19 +159,27 @@ def packed(batch: int, model: str, heads: list[str], items: list[Prepared]) -> R
     ids = [i.ids for i in items if i.ids is not None]
     lengths = np.array([len(i) for i in ids], dtype=np.int32)
     tokens = ids[0] if len(ids) == 1 else np.concatenate(ids)
-    return Run(batch, model, heads, to_wire(tokens), to_wire(lengths))
+    splits = [i.split for i in items]
+    second = to_wire(np.array(splits, dtype=np.int32)) if any(splits) else None
+    return Run(batch, model, heads, to_wire(tokens), to_wire(lengths), splits=second)
 
 
-def _outputs(done: Done, asked: list[str], items: int) -> dict[str, Output]:
-    outputs = read_outputs(done.arrays, done.lengths, done.indices, items)
+def _outputs(done: Done, asked: list[str], sequences: int) -> dict[str, Output]:
+    outputs = read_outputs(done.arrays, done.lengths, done.indices, sequences)
     if missing := [name for name in asked if name not in outputs]:
-        raise ProtocolError(f"batch of {items} items was answered without {', '.join(missing)}")
-    dense = outputs.get("dense")
-    if dense is not None and (dense.lengths is not None or dense.values.ndim != 2):
-        raise ProtocolError(f"output 'dense' of {items} items is no row of numbers each")
+        raise ProtocolError(f"batch of {sequences} items was answered without {', '.join(missing)}")
+    for name, width in (("dense", None), (SCORE, 1)):
+        output = outputs.get(name)
+        if output is not None and not _is_row_an_item(output, width):
+            raise ProtocolError(f"output '{name}' of {sequences} items is no row of numbers each")
     return outputs
 
 
-def _as_compute_error(error: ErrorInfo) -> ErrorInfo:
+def _is_row_an_item(output: Output, width: int | None) -> bool:
+    shape = output.values.shape
+    return output.lengths is None and len(shape) == 2 and width in (None, shape[1])
+
+
+def _own(error: ErrorInfo) -> ErrorInfo:
     """Errors of single items keep their own code; a bare one becomes `compute_failed`."""
     return error if error.code != "internal" else ComputeFailed(error.message).info

@@ -34,8 +34,8 @@ from shoal.wire.socket import (
     Unloaded,
 )
 from shoal.worker.models import files_of, load_of, preparer_of
+from shoal.worker.prepared import Preparer
 from shoal.worker.probes import Probes
-from shoal.worker.text import Preparer
 
 _log = log.get(__name__)
 

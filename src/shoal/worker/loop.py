@@ -24,6 +24,7 @@ from shoal.wire.queue import Unit, decode_queue
 from shoal.wire.socket import Done, Loaded
 from shoal.worker.batches import Batches
 from shoal.worker.claims import Claims
+from shoal.worker.finishing import Finishing
 from shoal.worker.lanes import Lanes
 from shoal.worker.letters import Letters
 from shoal.worker.peers import Peers
@@ -50,6 +51,7 @@ class Loop:
         self._clock = BrokerClock()
         self._batches = Batches(self.units, watch, catalog)
         self._turns = Turns(core, self._perform)
+        self.finishing = Finishing(self._finished)
         self._empty = asyncio.Event()
         self.attached = False
         self._queue: WorkerQueue
@@ -185,7 +187,7 @@ class Loop:
                 self._lanes.run(instruction.lane, self._batches.started(instruction, now))
             case ev.Reply(unit):
                 self._preparing.release(unit)
-                self._replies.send(self.units[unit])
+                self._reply(self.units[unit])
             case ev.Forget(unit):
                 self._watch.answered(self._forget(unit))
             case ev.Withdraw(pull):
@@ -238,6 +240,16 @@ class Loop:
             self._queue.pull(pull.pull, pull.klass, pull.model, pull.count, expires_s)
         except Unavailable:
             self.emit(ev.PullEnded(pull.pull, refused=True))
+
+    def _reply(self, stash: Stash) -> None:
+        if stash.raw:
+            self.finishing.submit(stash)
+        else:
+            self._replies.send(stash)
+
+    def _finished(self, stash: Stash) -> None:
+        if self.units.get(stash.unit.id) is stash:
+            self._replies.send(stash)
 
     def _forget(self, unit: str) -> Stash:
         stash = self.units.pop(unit)

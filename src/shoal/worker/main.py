@@ -257,6 +257,7 @@ class Worker:
             self._report.look()  # others hear that this one leaves, and need not wait to miss it
         if self._preparing is not None:
             await asyncio.to_thread(self._preparing.stop)
+        self._loop.finishing.stop()
         await self._lanes.stop(grace_s)
         if self._tasks:
             await self._health.stop()

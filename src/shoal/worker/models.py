@@ -16,7 +16,8 @@ from shoal.errors import ModelLoadFailed
 from shoal.settings import WorkerSettings
 from shoal.wire.socket import Load
 from shoal.worker.media import MediaPreparer
-from shoal.worker.text import PlainPreparer, Preparer, TextPreparer
+from shoal.worker.prepared import Preparer
+from shoal.worker.text import PlainPreparer, TextPreparer
 
 #: A load starts with some tenths of a second of work that no byte accounts for ...
 LOAD_BASE_S = 0.3

@@ -15,13 +15,13 @@ from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
 
-from shoal.errors import ComputeFailed, ShoalError
+from shoal.errors import ComputeFailed, InvalidItem, ShoalError
 from shoal.tasks import encode
-from shoal.values import Encoding
+from shoal.values import Encoding, ScoreParams
 from shoal.wire.codec import Buffer
 from shoal.wire.queue import Unit
 from shoal.worker.payloads import Contents, Fetching
-from shoal.worker.text import Prepared, Preparer
+from shoal.worker.prepared import Prepared, Preparer
 
 Outcome = list[Prepared | ShoalError]
 #: Of each unit, as it was submitted: the outcomes of its items, when it was ready.
@@ -105,15 +105,25 @@ class _Thread:
 def prepare(unit: Unit, contents: Contents, preparer: Preparer) -> Outcome:
     """Each item ready for a batch, or its own error; never raises."""
     read = [_read(content, unit.encoding) for content in contents]
+    query = _query_of(unit)
+    if isinstance(query, ShoalError):
+        return [InvalidItem(f"the query: {query.message}")] * len(read)
     good = [item for item in read if not isinstance(item, ShoalError)]
     try:
-        outcomes = iter(preparer.prepare(good, unit.params))
+        outcomes = iter(preparer.prepare(good, unit.params, query))
     except BaseException as error:
         # A tokenizer may raise anything, and a panic of its Rust code is no Exception. Only this
         # unit is at fault, and the thread must live: without it no other would be prepared.
         failure = ComputeFailed(f"this item could not be tokenized: {error}")
         return [item if isinstance(item, ShoalError) else failure for item in read]
-    return [item if isinstance(item, ShoalError) else next(outcomes) for item in read]
+    own: Outcome = [item if isinstance(item, ShoalError) else next(outcomes) for item in read]
+    return [*own, *outcomes]  # and the query, where it is a sequence of its own
+
+
+def _query_of(unit: Unit) -> encode.Item | ShoalError | None:
+    if not isinstance(unit.params, ScoreParams):
+        return None
+    return _read(unit.params.query, unit.encoding)
 
 
 def _read(content: Buffer | ShoalError, encoding: Encoding) -> encode.Item | ShoalError:

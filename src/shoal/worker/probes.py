@@ -15,7 +15,7 @@ from shoal.values import EncodeParams
 from shoal.wire.socket import Run
 from shoal.worker.batches import packed
 from shoal.worker.models import heads_of
-from shoal.worker.text import Preparer
+from shoal.worker.prepared import Preparer
 
 
 class Probes:
@@ -33,7 +33,7 @@ class Probes:
         probe = next(self._numbers)
         future = self._asked[probe] = asyncio.get_running_loop().create_future()
         try:
-            send(packed(probe, card.name, list(heads_of(card))[:1], [item]))
+            send(packed(probe, card.name, list(heads_of(card))[:1], [*item.sequences]))
             await future
         finally:
             self._asked.pop(probe, None)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from shoal.errors import ErrorInfo, ShoalError
-from shoal.tasks.encode import RAGGED
-from shoal.wire.outputs import Row, joined, to_wires
-from shoal.wire.queue import Reply, Timings, Unit
-from shoal.worker.text import Prepared
+from typing import Any, cast
 
-Rows = dict[str, Row]
+from shoal.errors import ComputeFailed, ErrorInfo, ShoalError
+from shoal.tasks.encode import invalid_output
+from shoal.tasks.outputs import is_finite, is_ragged
+from shoal.wire.outputs import joined, to_wires
+from shoal.wire.queue import Reply, Timings, Unit
+from shoal.worker.prepared import Answer, Prepared, Rows
 
 
 class Stash:
-    """One unit's contents from delivery to settlement."""
+    """One unit's contents from delivery to settlement.
+
+    Attributes:
+        items: as prepared; a query with a sequence of its own comes after the unit's items.
+        rows: of each item, once they are as the caller wants them.
+        raw: the rows of items that are finished with all of their unit, a set each sequence.
+    """
 
     __slots__ = (
         "ack",
@@ -25,6 +32,7 @@ class Stash:
         "items",
         "prepared_at",
         "queue_s",
+        "raw",
         "rows",
         "started_at",
         "unit",
@@ -42,7 +50,8 @@ class Stash:
         self.batch_items = 0
         self.items: list[Prepared | None] = []
         self.errors: dict[int, ErrorInfo] = {}
-        self.rows: list[Rows | None] = []
+        self.rows: list[Answer | None] = []
+        self.raw: dict[int, list[Rows]] = {}
         self.answered: Reply | None = None
 
     @property
@@ -76,6 +85,39 @@ class Stash:
         """The unit is answered with this error as a whole."""
         self.answered = Reply(self.unit.id, worker, self.ack, timings=self._timings(), error=error)
 
+    def waits(self, index: int) -> bool:
+        """Whether the rows of this item go into `raw`."""
+        item = self.items[index]
+        return self._is_query(index) or (item is not None and item.finish is not None)
+
+    def _is_query(self, index: int) -> bool:
+        return index == len(self.unit.items)
+
+    def finish(self) -> None:
+        """Make answers of `raw`, once all rows are there. Slow: not for the event loop."""
+        query = self.raw.pop(len(self.unit.items), None)
+        lacks = self.errors.get(len(self.unit.items))
+        for index, rows in self.raw.items():
+            try:
+                self.rows[index] = self._finished(index, rows, query)
+            except ShoalError as error:
+                self.fail(index, error.info)
+            if lacks is not None:
+                self.fail(index, lacks)
+        self.raw = {}
+
+    def _finished(self, index: int, rows: list[Rows], query: list[Rows] | None) -> Answer:
+        """Raises `ShoalError` where these rows answer nothing."""
+        item = self.items[index]
+        assert item is not None
+        assert item.finish is not None, "items without one are finished at once"
+        if not all(is_finite(row) for part in (*rows, *(query or ())) for row in part.values()):
+            raise invalid_output()
+        try:
+            return item.finish(rows, query[0] if query else None)
+        except (ValueError, IndexError, KeyError) as error:  # rows of other shapes than were asked
+            raise ComputeFailed(f"the model's answer cannot be used: {error}") from None
+
     def answer(self, worker: str) -> Reply:
         """The reply, made once and kept for sending again; a newer delivery's ack replaces the old."""
         if self.answered is None:
@@ -87,10 +129,16 @@ class Stash:
         return self.answered
 
     def _build(self, worker: str) -> Reply:
-        good = [rows for rows in self.rows if rows is not None]
+        own = len(self.unit.items)
+        items, query = self.items[:own], next(iter(self.items[own:]), None)
+        errors = {index: error for index, error in self.errors.items() if index < own}
+        extra = query.length if query is not None else 0
+        good = [rows for rows in self.rows[:own] if rows is not None]
+        told = bool(good) and isinstance(good[0], bytes)
+        vectors = [] if told else cast(list[Rows], good)
         outputs = {
-            head: joined([rows[head] for rows in good], ragged=head in RAGGED)
-            for head in (good[0] if good else ())
+            head: joined([rows[head] for rows in vectors], ragged=is_ragged(head))
+            for head in (vectors[0] if vectors else ())
         }
         arrays, lengths, indices = to_wires(outputs)
         return Reply(
@@ -98,19 +146,20 @@ class Stash:
             worker,
             self.ack,
             tokens=[
-                item.length if item is not None and index not in self.errors else 0
-                for index, item in enumerate(self.items)
+                item.length + extra if item is not None and index not in errors else 0
+                for index, item in enumerate(items)
             ],
             truncated=[
                 index
-                for index, item in enumerate(self.items)
-                if item is not None and item.truncated
+                for index, item in enumerate(items)
+                if item is not None and (item.truncated or (query is not None and query.truncated))
             ],
-            errors=self.errors,
+            errors=errors,
             outputs=arrays,
             timings=self._timings(),
             lengths=lengths,
             indices=indices,
+            objects=cast(list[Any], good) if told else [],
         )
 
     def _timings(self) -> Timings:

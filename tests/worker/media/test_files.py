@@ -13,7 +13,7 @@ from shoal.values import EncodeParams
 from shoal.worker.batches import packed
 from shoal.worker.media import MediaPreparer
 from shoal.worker.models import preparer_of
-from shoal.worker.text import Prepared
+from shoal.worker.prepared import Prepared
 
 
 def card(*inputs: Input) -> Card:

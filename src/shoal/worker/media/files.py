@@ -11,7 +11,8 @@ from shoal.catalog.card import Card
 from shoal.errors import InvalidItem, ShoalError
 from shoal.tasks.encode import Item, Media
 from shoal.values import Params
-from shoal.worker.text import Prepared, guessed, prompt_of
+from shoal.worker.prepared import Prepared
+from shoal.worker.text import guessed, prompt_of
 
 #: What an image or audio counts on a batch, and on its cost: a token each so many bytes.
 BYTES_PER_TOKEN = 1024
@@ -36,7 +37,9 @@ class MediaPreparer:
             return "ready"
         return Media(_PIXEL if "image" in self._card.inputs else _SILENCE)
 
-    def prepare(self, items: list[Item], params: Params) -> list[Prepared | ShoalError]:
+    def prepare(
+        self, items: list[Item], params: Params, query: Item | None = None
+    ) -> list[Prepared | ShoalError]:
         """Each item, or its error."""
         prompt = prompt_of(self._card, params)
         return [self._one(prompt, item) for item in items]

@@ -7,7 +7,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from shoal.catalog.card import Card, Dense, EncodeTask, Source, Tasks
 from shoal.errors import InvalidItem, ModelLoadFailed, ShoalError, TooManyTokens
 from shoal.values import EncodeParams
-from shoal.worker.text import PlainPreparer, Prepared, TextPreparer
+from shoal.worker.prepared import Prepared
+from shoal.worker.text import PlainPreparer, TextPreparer
 
 WORDS = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "a", "fish", "bird", "query:"]
 CARD = Card(

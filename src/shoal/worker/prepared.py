@@ -1,0 +1,81 @@
+"""What preparing makes of an item, and how its rows become its answer. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.errors import ShoalError
+from shoal.tasks.encode import Item
+from shoal.values import Params
+from shoal.wire.outputs import Row
+
+Ids = NDArray[np.int32]
+#: What one sequence got of each output that was asked.
+Rows = dict[str, Row]
+#: What an item is answered with: outputs, or an object in MessagePack.
+Answer = Rows | bytes
+
+#: What becomes of the rows of an item's sequences, and of the unit's query where that has a sequence
+#: of its own. Pure, and slow enough for a thread. Raises `ShoalError` where these rows answer nothing.
+Finish = Callable[[list[Rows], Rows | None], Answer]
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """One item ready for a batch: token ids [n] int32, or the text or the bytes of a file, for
+    runtimes that take those.
+
+    Attributes:
+        length: tokens, of all its sequences.
+        split: of two texts, how many of the ids are the first's with its special tokens.
+        input: what a file was decoded to, as `Run.inputs` takes it; then there are no ids.
+        parts: the sequences that it needs, where those are several; then it is none itself.
+        finish: how its rows become its answer; None: as `tasks.outputs` has it, batch by batch.
+    """
+
+    ids: Ids | None = None
+    text: str | None = None
+    media: bytes | None = None
+    length: int = 0
+    truncated: bool = False
+    split: int = 0
+    input: NDArray[Any] | None = None
+    parts: tuple[Prepared, ...] = ()
+    finish: Finish | None = None
+
+    @property
+    def sequences(self) -> tuple[Prepared, ...]:
+        """What a runtime sees of it."""
+        return self.parts or (self,)
+
+
+def several(parts: list[Prepared], finish: Finish, *, truncated: bool | None = None) -> Prepared:
+    """An item of these sequences, at least one; cut if one of them was, unless `truncated` says."""
+    return Prepared(
+        length=sum(part.length for part in parts),
+        truncated=any(part.truncated for part in parts) if truncated is None else truncated,
+        parts=tuple(parts),
+        finish=finish,
+    )
+
+
+class Preparer(Protocol):
+    """How the items of one model are prepared for its runtime."""
+
+    @property
+    def probe(self) -> Item:
+        """An item that costs next to nothing."""
+        ...
+
+    def prepare(
+        self, items: list[Item], params: Params, query: Item | None = None
+    ) -> list[Prepared | ShoalError]:
+        """Each item ready for a batch, or its error.
+
+        `query`: of a score unit. Where it is a sequence of its own, it comes after the items.
+        """
+        ...

@@ -1,0 +1,51 @@
+"""Items of one model that takes tokens, whatever is asked of it.
+
+Runs in the preparing threads, never on the event loop. Knows a tokenizer file, no runtime.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import assert_never
+
+from shoal.catalog.card import Card
+from shoal.errors import InvalidItem, InvalidRequest, ShoalError
+from shoal.tasks.encode import Item
+from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams
+from shoal.worker.prepared import Prepared
+from shoal.worker.text.encode import EncodeTexts
+from shoal.worker.text.pairs import score_texts
+from shoal.worker.text.tokens import Tokens
+
+
+class TextPreparer:
+    """Tokenizer and limits of one model, and how its tasks use them."""
+
+    def __init__(self, card: Card, folder: Path) -> None:
+        """Raises `ModelLoadFailed` for a tokenizer that cannot be read, or used."""
+        tokens = Tokens(card, folder)
+        self._name = card.name
+        self._encode = EncodeTexts(card, tokens)
+        self._score = score_texts(card, tokens)
+
+    @property
+    def probe(self) -> Item:
+        return "ready"
+
+    def prepare(
+        self, items: list[Item], params: Params, query: Item | None = None
+    ) -> list[Prepared | ShoalError]:
+        """Token ids of each item, or its error."""
+        match params:
+            case EncodeParams():
+                return self._encode.prepare(items, params)
+            case ScoreParams():
+                if not isinstance(query, str):
+                    return [InvalidItem("the query must be a text")] * len(items)
+                if self._score is not None:
+                    return self._score.prepare(items, params, query)
+            case ExtractParams():
+                pass
+            case _:
+                assert_never(params)
+        return [InvalidRequest(f"'{self._name}' does not do this task")] * len(items)
