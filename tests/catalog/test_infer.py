@@ -87,6 +87,7 @@ def test_a_plain_folder_gets_mean_pooling_and_a_note(tmp_path: Path) -> None:
         ({"pooling_mode_lasttoken": True}, "last"),
         ({"pooling_mode_mean_tokens": True}, "mean"),
         ({"pooling_mode": "lasttoken"}, "last"),
+        ({"pooling_mode_max_tokens": True}, "max"),
         ({"pooling_mode": ["cls"]}, "cls"),
         ({"embedding_dimension": 32, "pooling_mode": "mean"}, "mean"),
         ({"include_prompt": True}, "mean"),
@@ -101,10 +102,9 @@ def test_poolings(tmp_path: Path, pooling: dict[str, Any], expected: str) -> Non
     ("pooling", "message"),
     [
         (
-            {"pooling_mode_max_tokens": True},
-            "pools by max; supported is one of mean, cls, lasttoken",
+            {"pooling_mode": "weightedmean"},
+            "pools by weightedmean; supported is one of mean, cls, lasttoken, max",
         ),
-        ({"pooling_mode": "weightedmean"}, "pools by weightedmean"),
         ({"pooling_mode_mean_sqrt_len_tokens": True}, "pools by mean_sqrt_len_tokens"),
         (
             {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True},
@@ -126,6 +126,46 @@ def test_without_normalize_vectors_stay_as_they_are(tmp_path: Path) -> None:
     assert not dense_of(infer(str(write(tmp_path / "m", files)))).normalize
 
 
+DENSE = {"idx": 2, "name": "2", "path": "2_Dense", "type": "sentence_transformers.models.Dense"}
+
+
+def projected(**changes: Any) -> dict[str, Any]:
+    return {
+        **sentence_files(),
+        "modules.json": [TRANSFORMER, POOLING, DENSE, NORMALIZE],
+        "2_Dense/config.json": {"in_features": 32, "out_features": 24, "bias": False},
+        "2_Dense/model.safetensors": b"0",
+    } | changes
+
+
+def test_dense_modules(tmp_path: Path) -> None:
+    card = infer(str(write(tmp_path / "m", projected())))
+    assert dense_of(card) == Dense(24, "mean", True, ["2_Dense"])
+    assert parse_card(to_yaml(card), "m.yaml") == card
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"2_Dense/config.json": None}, "2_Dense/config.json is missing"),
+        ({"2_Dense/config.json": {"out_features": "x"}}, "2_Dense/config.json cannot be read"),
+        (
+            {"2_Dense/config.json": {"out_features": 24, "use_residual": True}},
+            "2_Dense has use_residual",
+        ),
+        (
+            {"2_Dense/model.safetensors": None, "2_Dense/pytorch_model.bin": b"0"},
+            "2_Dense has no model.safetensors",
+        ),
+    ],
+)
+def test_dense_modules_that_are_not_computed(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(CardError, match=message):
+        infer(str(write(tmp_path / "m", projected(**changes))))
+
+
 def _module(name: str) -> dict[str, Any]:
     return {"idx": 2, "name": "2", "path": "2_X", "type": name}
 
@@ -134,9 +174,10 @@ def _module(name: str) -> dict[str, Any]:
     ("modules", "message"),
     [
         (
-            [TRANSFORMER, POOLING, _module("sentence_transformers.models.Dense")],
-            r"has Transformer \+ Pooling \+ Dense",
+            [TRANSFORMER, POOLING, _module("sentence_transformers.models.LSTM")],
+            r"has Transformer \+ Pooling \+ LSTM",
         ),
+        ([TRANSFORMER, DENSE, POOLING], r"has Transformer \+ Dense \+ Pooling"),
         ([TRANSFORMER, POOLING, NORMALIZE, NORMALIZE], "Normalize [+] Normalize"),
         ([TRANSFORMER], "has Transformer; supported"),
         ([], "has no modules"),

@@ -159,7 +159,12 @@ def _encode(config: Config, pipeline: Pipeline, found: Found) -> EncodeTask:
             f"{found.where}: pooling expects vectors of {pipeline.dim}, the encoder gives {width}"
         )
     return EncodeTask(
-        dense=Dense(width, pipeline.pooling, pipeline.normalize),
+        dense=Dense(
+            pipeline.projected_dim or width,
+            pipeline.pooling,
+            pipeline.normalize,
+            pipeline.projections,
+        ),
         prompts=pipeline.prompts,
         default_prompt=pipeline.default_prompt,
     )

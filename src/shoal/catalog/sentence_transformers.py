@@ -1,7 +1,8 @@
 """How a sentence-transformers model pools and normalizes, from the files it is saved as.
 
-Only pipelines that Shoal computes exactly pass: Transformer, Pooling (mean, first or last
-token), maybe Normalize. Everything else is refused by name rather than served wrongly.
+Only pipelines that Shoal computes exactly pass: Transformer, Pooling (mean, largest, first or
+last token), any number of Dense, maybe Normalize. Everything else is refused by name rather than
+served wrongly.
 Source: the configuration that sentence-transformers 2 to 6 writes.
 """
 
@@ -15,7 +16,7 @@ from shoal.catalog.card import Pooling
 from shoal.catalog.folder import Found
 from shoal.errors import CardError
 
-_POOLINGS: dict[str, Pooling] = {"mean": "mean", "cls": "cls", "lasttoken": "last"}
+_POOLINGS: dict[str, Pooling] = {"mean": "mean", "cls": "cls", "lasttoken": "last", "max": "max"}
 #: `pooling_mode_*` flags of the years before `pooling_mode`.
 _FLAGS = {
     "pooling_mode_cls_token": "cls",
@@ -38,12 +39,16 @@ class Pipeline(msgspec.Struct, frozen=True):
     Attributes:
         path: the encoder's folder inside the model; empty for the model's own folder.
         dim: width that the pooling expects of the encoder.
+        projections: folders of the Dense modules behind the pooling; `projected_dim`: the width
+            that the last one gives.
     """
 
     path: str
     pooling: Pooling
     normalize: bool
     dim: int | None = None
+    projections: list[str] = []
+    projected_dim: int | None = None
     max_seq_length: int | None = None
     lowercase: bool = False
     prompts: dict[str, str] = {}
@@ -53,6 +58,11 @@ class Pipeline(msgspec.Struct, frozen=True):
 class _Module(msgspec.Struct):
     type: str
     path: str = ""
+
+
+class _Dense(msgspec.Struct):
+    out_features: int
+    use_residual: bool = False
 
 
 class _Transformer(msgspec.Struct):
@@ -76,8 +86,9 @@ def read_pipeline(found: Found) -> Pipeline | None:
     modules = found.read("modules.json", list[_Module])
     if modules is None:
         return None
-    path, pooling_path, normalize = _stages(modules, found)
-    pooling, dim, include_prompt = _pooling(found, pooling_path)
+    stages = _stages(modules, found)
+    path = stages.transformer
+    pooling, dim, include_prompt = _pooling(found, stages.pooling)
     transformer = _transformer(found, path)
     model = found.read("config_sentence_transformers.json", _Model) or _Model()
     if model.model_type != "SentenceTransformer":
@@ -91,8 +102,10 @@ def read_pipeline(found: Found) -> Pipeline | None:
     return Pipeline(
         path=path,
         pooling=pooling,
-        normalize=normalize,
+        normalize=stages.normalize,
         dim=dim,
+        projections=stages.projections,
+        projected_dim=_projected(found, stages),
         max_seq_length=transformer.max_seq_length,
         lowercase=transformer.do_lower_case,
         prompts=prompts,
@@ -100,15 +113,42 @@ def read_pipeline(found: Found) -> Pipeline | None:
     )
 
 
-def _stages(modules: list[_Module], found: Found) -> tuple[str, str, bool]:
-    """Paths of transformer and pooling, and whether the vectors are normalized."""
+class _Stages(msgspec.Struct):
+    """Paths of the modules, and whether the vectors are normalized."""
+
+    transformer: str
+    pooling: str
+    projections: list[str]
+    normalize: bool
+
+
+def _stages(modules: list[_Module], found: Found) -> _Stages:
     kinds = [_kind(module, found) for module in modules]
-    if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
+    dense = [module.path for module, kind in zip(modules, kinds, strict=True) if kind == "Dense"]
+    plain = ["Transformer", "Pooling", *(["Dense"] * len(dense))]
+    if kinds not in (plain, [*plain, "Normalize"]):
         raise CardError(
             f"{found.where}: modules.json has {' + '.join(kinds) or 'no modules'}; supported is "
-            "Transformer + Pooling, with or without Normalize after it"
+            "Transformer + Pooling, with or without Dense and Normalize after it"
         )
-    return modules[0].path, modules[1].path, len(kinds) == 3
+    return _Stages(modules[0].path, modules[1].path, dense, kinds[-1] == "Normalize")
+
+
+def _projected(found: Found, stages: _Stages) -> int | None:
+    """The width that the last Dense module gives; None where there is none."""
+    dim = None
+    for path in stages.projections:
+        if stages.transformer:
+            raise CardError(f"{found.where}: {path} must lie in the folder of the encoder")
+        config = found.read(f"{path}/config.json", _Dense)
+        if config is None:
+            raise CardError(f"{found.where}: {path}/config.json is missing")
+        if config.use_residual:
+            raise CardError(f"{found.where}: {path} has use_residual, which is not computed")
+        if f"{path}/model.safetensors" not in found.sizes:
+            raise CardError(f"{found.where}: {path} has no model.safetensors; save it as one")
+        dim = config.out_features
+    return dim
 
 
 def _kind(module: _Module, found: Found) -> str:
