@@ -45,6 +45,7 @@ FAMILIES: dict[str, Family] = {
             ),
             position_offset=None,
         ),
+        Family("whisper", ("whisper",), ("WhisperForConditionalGeneration",)),
         Family("vit", ("vit",), ("ViTModel", "ViTForImageClassification")),
         Family("modernbert", ("modernbert",), ("ModernBertModel", "ModernBertForMaskedLM")),
         Family("llama", ("llama",), ("LlamaModel",)),

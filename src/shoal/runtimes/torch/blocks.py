@@ -6,6 +6,8 @@ Families say under which names a block keeps its parts. Reference: `CLIPEncoderL
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 from torch import Tensor
 
@@ -14,6 +16,9 @@ from shoal.runtimes.torch.layers import Layers
 from shoal.runtimes.torch.linear import Activation
 from shoal.runtimes.torch.packed import Packed
 from shoal.runtimes.torch.weights import Shape
+
+#: Queries, keys and values, [computed, 3 * hidden] -> what is attended to, [computed, hidden].
+Attend = Callable[[Tensor], Tensor]
 
 
 class Names(msgspec.Struct, frozen=True):
@@ -105,16 +110,22 @@ class _Loaded:
         self._up = layers.linear(f"{at}.{names.up}", activation=block.activation)
         self._down = layers.linear(f"{at}.{names.down}")
 
-    def _attended(self, rows: Tensor, packed: Packed) -> Tensor:
-        return attend(self._qkv(rows), packed, self._block.heads, self._block.attention)
-
 
 class PreNorm(_Loaded):
     """A loaded block that normalises what its parts take: [computed, hidden] -> the same."""
 
     def __call__(self, hidden: Tensor, packed: Packed) -> Tensor:
-        attended = self._attended(self._attention_norm(hidden), packed)
-        hidden = self._out.add(attended, hidden)
+        block = self._block
+        return self.processed(
+            self.attended(hidden, lambda qkv: attend(qkv, packed, block.heads, block.attention))
+        )
+
+    def attended(self, hidden: Tensor, how: Attend) -> Tensor:
+        """The first half: rows and what they attend to."""
+        return self._out.add(how(self._qkv(self._attention_norm(hidden))), hidden)
+
+    def processed(self, hidden: Tensor) -> Tensor:
+        """The second half: each row by itself."""
         return self._down.add(self._up(self._products_norm(hidden)), hidden)
 
 
@@ -122,6 +133,7 @@ class PostNorm(_Loaded):
     """A loaded block that normalises the sums: [computed, hidden] -> the same."""
 
     def __call__(self, hidden: Tensor, packed: Packed) -> Tensor:
-        attended = self._attended(hidden, packed)
+        block = self._block
+        attended = attend(self._qkv(hidden), packed, block.heads, block.attention)
         hidden = self._attention_norm(self._out.add(attended, hidden))
         return self._products_norm(self._down.add(self._up(hidden), hidden))

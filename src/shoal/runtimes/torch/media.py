@@ -29,6 +29,7 @@ class Takes(msgspec.Struct, frozen=True):
         shape: of an item.
         tokens: rows that an item becomes.
         fill: what stands in the last columns of an item that has fewer; None: none may have fewer.
+        together: items of a pass at least, where there are as many.
     """
 
     what: str
@@ -36,6 +37,7 @@ class Takes(msgspec.Struct, frozen=True):
     shape: tuple[int, ...]
     tokens: int
     fill: Callable[[Media], float] | None = None
+    together: int = 1
 
     def check(self, item: Media) -> None:
         """Raises `InvalidItem` where the encoder does not take this."""
@@ -70,11 +72,12 @@ def pack_media(
     pass_tokens: int,
     device: torch.device,
 ) -> list[Packed]:
-    """Packs media into passes of at most `pass_tokens` rows (or one item).
+    """Packs media into passes of at most `pass_tokens` rows (or as many items as the
+    encoder wants together).
 
     items: those of the whole batch. rows: the positions of those to take.
     """
-    step = max(1, pass_tokens // takes.tokens)
+    step = max(takes.together, pass_tokens // takes.tokens)
     passes = []
     for start in range(0, len(rows), step):
         chosen = rows[start : start + step]

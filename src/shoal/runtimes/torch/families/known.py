@@ -17,6 +17,7 @@ from shoal.runtimes.torch.families.roberta import ROBERTA
 from shoal.runtimes.torch.families.siglip import SIGLIP
 from shoal.runtimes.torch.families.smollm3 import SMOLLM3
 from shoal.runtimes.torch.families.vit import VIT
+from shoal.runtimes.torch.families.whisper import WHISPER
 
 FAMILIES: dict[str, Family[Any]] = {
     "bert": BERT,
@@ -31,4 +32,5 @@ FAMILIES: dict[str, Family[Any]] = {
     "siglip": SIGLIP,
     "smollm3": SMOLLM3,
     "vit": VIT,
+    "whisper": WHISPER,
 }

@@ -12,6 +12,7 @@ from shoal.runtimes.torch.heads.labels import sequence_labels, token_labels
 from shoal.runtimes.torch.heads.lexical import lexical
 from shoal.runtimes.torch.heads.similarity import image_text
 from shoal.runtimes.torch.heads.splade import splade
+from shoal.runtimes.torch.heads.transcript import transcript
 
 #: `head` of an output's options -> how it is built.
 HEADS: dict[str, Build] = {
@@ -24,6 +25,7 @@ HEADS: dict[str, Build] = {
     "nli": sequence_labels,
     "image-labels": sequence_labels,
     "image-text": image_text,
+    "transcript": transcript,
     "token-labels": token_labels,
 }
 

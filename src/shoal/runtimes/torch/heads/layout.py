@@ -6,10 +6,13 @@ family's `rename` gives. Nothing is loaded here, so a head that nobody asks for 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
 
+from shoal.runtimes.torch.heads.speaking import Speaker
+from shoal.runtimes.torch.layers import Layers
 from shoal.runtimes.torch.linear import Activation
 
 #: How the rows of an item become one.
@@ -73,9 +76,11 @@ class Layout(msgspec.Struct, frozen=True):
         tokens: of ``...ForTokenClassification``; the last step gives a token's logits.
         masked_lm: of ``...ForMaskedLM``.
         similarity: of a model with a tower of texts and one of images.
+        speaker: of a model that says in tokens what it heard: builds its decoder.
     """
 
     sequence: Classifier | None = None
     tokens: Steps | None = None
     masked_lm: MaskedLM | None = None
     similarity: Similarity | None = None
+    speaker: Callable[[Layers], Speaker] | None = None
