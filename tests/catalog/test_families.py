@@ -10,8 +10,10 @@ from transformers import (
     AutoConfig,
     CamembertConfig,
     DistilBertConfig,
+    MPNetConfig,
     PretrainedConfig,
     RobertaConfig,
+    T5Config,
     XLMRobertaConfig,
 )
 
@@ -28,6 +30,9 @@ from .made import plain_files, sentence_files, write
         (RobertaConfig(hidden_size=32, max_position_embeddings=70), "roberta", 68),
         (RobertaConfig(hidden_size=32, max_position_embeddings=70, pad_token_id=0), "roberta", 69),
         (XLMRobertaConfig(hidden_size=32, max_position_embeddings=70), "roberta", 68),
+        (MPNetConfig(hidden_size=32, max_position_embeddings=70), "mpnet", 68),
+        (T5Config(d_model=32), "t5", 512),
+        (AutoConfig.for_model("t5", d_model=32, n_positions=70), "t5", 70),
         (CamembertConfig(hidden_size=32, max_position_embeddings=70), "roberta", 68),
     ],
     ids=lambda value: value.model_type if isinstance(value, PretrainedConfig) else str(value),

@@ -22,14 +22,17 @@ class Config(msgspec.Struct, frozen=True):
     architectures: list[str] | None = None
     hidden_size: int | None = None
     dim: int | None = None
+    d_model: int | None = None
     max_position_embeddings: int | None = None
+    n_positions: int | None = None
     pad_token_id: int | None = None
     auto_map: dict[str, Any] | None = None
 
     @property
     def width(self) -> int | None:
         """Of a token's vector, by whatever key its family has."""
-        return self.dim if self.hidden_size is None else self.hidden_size
+        said = (width for width in (self.hidden_size, self.dim, self.d_model) if width is not None)
+        return next(said, None)
 
 
 class _Token(msgspec.Struct):
@@ -69,8 +72,10 @@ def family_in(config: Config, found: Found, *, trained_to_encode: bool) -> Famil
 def max_tokens(encoder: Found, config: Config, family: Family, pipeline: Pipeline) -> int:
     """The longest text in tokens. Raises `CardError` if no file says so."""
     limits = []
-    if config.max_position_embeddings is not None:
-        limits.append(config.max_position_embeddings - _unused_positions(config, family))
+    given = (config.max_position_embeddings, config.n_positions, family.positions)
+    positions = next((count for count in given if count is not None), None)
+    if positions is not None:
+        limits.append(positions - _unused_positions(config, family))
     if pipeline.max_seq_length is not None:
         limits.append(pipeline.max_seq_length)
     else:

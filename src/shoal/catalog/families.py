@@ -18,6 +18,7 @@ class Family(msgspec.Struct, frozen=True):
             a head of another task on top of it.
         position_offset: rows at the start of the position table that no token uses; None: those
             up to the padding token's.
+        positions: how many there are where `config.json` does not say.
         files: whether its models are folders with weights and a tokenizer.
     """
 
@@ -25,6 +26,7 @@ class Family(msgspec.Struct, frozen=True):
     model_types: tuple[str, ...] = ()
     encoders: tuple[str, ...] = ()
     position_offset: int | None = 0
+    positions: int | None = None
     files: bool = True
 
 
@@ -35,6 +37,8 @@ FAMILIES: dict[str, Family] = {
         Family("clip", ("clip",), ("CLIPModel",)),
         Family("siglip", ("siglip",), ("SiglipModel",)),
         Family("distilbert", ("distilbert",), ("DistilBertModel", "DistilBertForMaskedLM")),
+        Family("mpnet", ("mpnet",), ("MPNetModel", "MPNetForMaskedLM"), position_offset=2),
+        Family("t5", ("t5",), ("T5EncoderModel",), positions=512),
         Family(
             "roberta",
             ("roberta", "xlm-roberta", "camembert"),

@@ -60,11 +60,11 @@ class Layers:
 
     def tensor(self, name: str) -> Tensor:
         """A tensor in the dtype of the residual stream."""
-        return self._counted(self._weights.read(name, self.stream_dtype, self.device))
+        return self.counted(self._weights.read(name, self.stream_dtype, self.device))
 
     def table(self, name: str) -> Tensor:
         """A lookup table [rows, width]; on CPU it stays in the file, read row by row."""
-        return self._counted(self._weights.map(name, self.stream_dtype, self.device))
+        return self.counted(self._weights.map(name, self.stream_dtype, self.device))
 
     def linear(
         self, *names: str, activation: Activation | None = None, bias: bool = True
@@ -114,10 +114,11 @@ class Layers:
         return linear(weight, self._factor([f"{name}.bias"]) if bias else None)
 
     def _factor(self, names: list[str]) -> Tensor:
-        parts = [self._counted(self._weights.read(name, self.dtype, self.device)) for name in names]
+        parts = [self.counted(self._weights.read(name, self.dtype, self.device)) for name in names]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    def _counted(self, tensor: Tensor) -> Tensor:
+    def counted(self, tensor: Tensor) -> Tensor:
+        """A tensor that the model holds, taken into account."""
         self._bytes += tensor.nbytes
         return tensor
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from shoal.errors import ModelLoadFailed, nearest
 from shoal.runtimes.torch.configs import read_config
-from shoal.runtimes.torch.families.base import Encoder
+from shoal.runtimes.torch.families.base import Encoder, Family
 from shoal.runtimes.torch.families.known import FAMILIES
 from shoal.runtimes.torch.heads.base import Ground, Head
 from shoal.runtimes.torch.heads.build import build
@@ -46,11 +46,15 @@ def load_parts(load: Load, device: torch.device) -> Parts:
             f"{nearest(load.family, FAMILIES)}"
         )
     dtype = _dtype(load.dtype, device)
+    if dtype == torch.float16 and not family.float16:
+        raise ModelLoadFailed(
+            f"family {load.family!r} leaves the range of float16; use auto, float32 or bfloat16"
+        )
     folder = Path(load.path)
     config = read_config(folder / "config.json", family.config)
     weights = Weights(folder, family.rename)
     weights.check(family.tensors(config))
-    layers = Layers(weights, dtype or weights.half_dtype(), device)
+    layers = Layers(weights, dtype or _half(family, weights), device)
     encoder = family.encoder(config, layers)
     if not 0 < load.max_tokens <= encoder.max_tokens:
         raise ModelLoadFailed(
@@ -62,6 +66,10 @@ def load_parts(load: Load, device: torch.device) -> Parts:
     takes = None if family.takes is None else family.takes(config)
     filling = None if family.fills is None else family.fills(config, folder)
     return Parts(encoder, heads, layers.bytes, takes, family.pools, filling)
+
+
+def _half(family: Family[Any], weights: Weights) -> torch.dtype:
+    return weights.half_dtype() if family.float16 else torch.bfloat16
 
 
 def _dtype(name: str, device: torch.device) -> torch.dtype | None:

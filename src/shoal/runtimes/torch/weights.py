@@ -44,7 +44,16 @@ class Weights:
         for file, handle in self._files.items():
             for stored in handle.keys():  # noqa: SIM118 (a safetensors handle is no mapping)
                 if (name := rename(stored)) is not None:
-                    self._where[name] = (file, stored)
+                    self._add(name, file, stored)
+
+    def _add(self, name: str, file: str, stored: str) -> None:
+        """Raises `ModelLoadFailed` where two tensors go by one name and differ."""
+        if name in self._where:
+            also, other = self._where[name]
+            one, two = _tensor(self._files[file], stored), _tensor(self._files[also], other)
+            if not torch.equal(one, two):
+                raise ModelLoadFailed(f"{self.folder}: {stored} and {other} should be the same")
+        self._where[name] = (file, stored)
 
     def half_dtype(self) -> torch.dtype:
         """bfloat16 where the largest tensor is stored so, else float16.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from transformers import BertConfig, DistilBertConfig, RobertaConfig
+from transformers import BertConfig, DistilBertConfig, MPNetConfig, RobertaConfig
 
 from tests.runtimes.torch.families.row import SHAPE, Row, classes, with_types
 
@@ -31,14 +31,33 @@ NEAR_BERT = (
         "distilbert",
         lambda **changes: DistilBertConfig(**_DISTILBERT | changes),
         classes("DistilBert"),
-        variants=({}, {"sinusoidal_pos_embds": True, "activation": "relu"}),
+        variants=(
+            {},
+            {"sinusoidal_pos_embds": True, "activation": "relu"},
+            {"tie_word_embeddings": False},
+        ),
     ),
     Row(
         "roberta",
         lambda **changes: RobertaConfig(**SHAPE | changes),
         classes("Roberta"),
         # Padding tokens are among those that are drawn.
-        variants=({}, {"pad_token_id": 5, "type_vocab_size": 1, "max_position_embeddings": 68}),
+        variants=(
+            {},
+            {
+                "pad_token_id": 5,
+                "type_vocab_size": 1,
+                "max_position_embeddings": 68,
+                "tie_word_embeddings": False,
+            },
+        ),
+        max_tokens=62,
+    ),
+    Row(
+        "mpnet",
+        lambda **changes: MPNetConfig(**SHAPE | changes),
+        classes("MPNet"),
+        variants=({}, {"tie_word_embeddings": False}),
         max_tokens=62,
     ),
 )

@@ -56,6 +56,7 @@ class Family(msgspec.Struct, Generic[Config], frozen=True):
         takes: the images or sound that it takes; None: tokens alone.
         pools: its encoder gives one row an item, [items, width].
         fills: how it fills up items of tokens, by its config and folder; None: not at all.
+        float16: whether what it computes stays in the range of float16.
     """
 
     config: type[Config]
@@ -66,6 +67,7 @@ class Family(msgspec.Struct, Generic[Config], frozen=True):
     takes: Callable[[Config], Takes] | None = None
     pools: bool = False
     fills: Callable[[Config, Path], Filling] | None = None
+    float16: bool = True
 
 
 def check_heads(config: msgspec.Struct, width: str, heads: str) -> None:

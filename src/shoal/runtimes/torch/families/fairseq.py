@@ -29,7 +29,10 @@ def heads(config: _Config) -> Layout:
                 Linear("lm_head.dense", "gelu"),
                 Norm("lm_head.layer_norm", config.layer_norm_eps),
             ),
-            WORDS if config.tie_word_embeddings else "lm_head.decoder.weight",
-            "lm_head.bias",
+            *(
+                (WORDS, "lm_head.bias")
+                if config.tie_word_embeddings
+                else ("lm_head.decoder.weight", "lm_head.decoder.bias")
+            ),
         ),
     )

@@ -11,11 +11,13 @@ from shoal.runtimes.torch.families.distilbert import DISTILBERT
 from shoal.runtimes.torch.families.llama import LLAMA
 from shoal.runtimes.torch.families.mistral import MISTRAL
 from shoal.runtimes.torch.families.modernbert import MODERNBERT
+from shoal.runtimes.torch.families.mpnet import MPNET
 from shoal.runtimes.torch.families.qwen2 import QWEN2
 from shoal.runtimes.torch.families.qwen3 import QWEN3
 from shoal.runtimes.torch.families.roberta import ROBERTA
 from shoal.runtimes.torch.families.siglip import SIGLIP
 from shoal.runtimes.torch.families.smollm3 import SMOLLM3
+from shoal.runtimes.torch.families.t5 import T5_ENCODER
 from shoal.runtimes.torch.families.vit import VIT
 from shoal.runtimes.torch.families.whisper import WHISPER
 
@@ -26,11 +28,13 @@ FAMILIES: dict[str, Family[Any]] = {
     "llama": LLAMA,
     "mistral": MISTRAL,
     "modernbert": MODERNBERT,
+    "mpnet": MPNET,
     "qwen2": QWEN2,
     "qwen3": QWEN3,
     "roberta": ROBERTA,
     "siglip": SIGLIP,
     "smollm3": SMOLLM3,
+    "t5": T5_ENCODER,
     "vit": VIT,
     "whisper": WHISPER,
 }

@@ -6,11 +6,14 @@ A family says which tables, and what its blocks' parts are called. Reference:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import repeat
 from typing import Protocol
 
 import msgspec
 from torch import Tensor
 
+from shoal.runtimes.torch.attention import Attention
 from shoal.runtimes.torch.blocks import Block, Names, PostNorm
 from shoal.runtimes.torch.families.base import check_heads
 from shoal.runtimes.torch.families.embeddings import Embeddings, Tables
@@ -29,6 +32,9 @@ BERT_NAMES = Names(
     up="intermediate.dense",
     down="output.dense",
 )
+
+
+_TO_ALL = repeat(Attention())
 
 
 class Described(Protocol):
@@ -96,14 +102,20 @@ def tensors(config: Described) -> dict[str, Shape]:
 class PostNormEncoder:
     """The encoder; see `Encoder` for its attributes."""
 
-    def __init__(self, config: Described, layers: Layers) -> None:
+    def __init__(
+        self, config: Described, layers: Layers, attentions: Iterable[Attention] = _TO_ALL
+    ) -> None:
+        """`attentions`: how each block attends."""
         tables, block = config.tables, config.block
         self.vocabulary = tables.words
         self.max_tokens = tables.max_tokens
         self.width = block.hidden
         self.activation_bytes_per_token = block.bytes_per_token(layers)
         self._embed = Embeddings(tables, layers)
-        self._blocks = [PostNorm(block, at, layers) for at in config.blocks]
+        self._blocks = [
+            PostNorm(msgspec.structs.replace(block, attention=attention), at, layers)
+            for at, attention in zip(config.blocks, attentions, strict=False)
+        ]
 
     def forward(self, packed: Packed) -> Tensor:
         """Hidden states after the last block, [computed, hidden]."""
