@@ -91,6 +91,16 @@ def test_profiles_carry_options_for_the_runtime() -> None:
         ),
         ("dim: 32", "pooling: cls", "f.yaml:5: 'tasks.encode.dense' lacks dim"),
         (
+            "dim: 32",
+            "dim: 32, projections: [../2_Dense]",
+            "f.yaml:5: tasks.encode.dense.projections: '../2_Dense' must lie in the model's folder",
+        ),
+        (
+            "encode: {dense: {dim: 32}}",
+            "score: {head: yes-no, template: '{query} {document}', yes: 3}",
+            "f.yaml:5: tasks.score: head 'yes-no' needs `no`",
+        ),
+        (
             "{dim: 32}",
             "{dim: 32}, default_prompt: q",
             "f.yaml:5: tasks.encode.default_prompt: 'q' is no key of prompts",

@@ -110,11 +110,14 @@ class ScoreTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
             match, ``maxsim`` and ``cosine`` compare what `encode` gives (late interaction, dense).
         activation: of a logit.
         template: of the text that ``yes-no`` reads, with ``{query}`` and ``{document}``.
+        yes, no: token ids of its two answers.
     """
 
     head: Literal["cross-encoder", "yes-no", "maxsim", "cosine"] = "cross-encoder"
     activation: Literal["sigmoid", "identity"] = "sigmoid"
     template: str | None = None
+    yes: int | None = None
+    no: int | None = None
 
 
 class ExtractTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

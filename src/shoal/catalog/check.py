@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 
-from shoal.catalog.card import OUTPUTS, Card, EncodeTask, Profile, Source
+from shoal.catalog.card import OUTPUTS, Card, EncodeTask, Profile, ScoreTask, Source
 from shoal.catalog.conversion import Convert, PackedFile
 from shoal.catalog.families import FAMILIES
 from shoal.errors import nearest
@@ -37,6 +37,8 @@ def problems(card: Card) -> Iterator[Problem]:
         yield ("tasks",), "a card needs at least one task, such as `encode: {dense: {dim: 384}}`"
     if card.tasks.encode:
         yield from _encode(card.tasks.encode)
+    if card.tasks.score:
+        yield from _score(card.tasks.score)
     if card.max_tokens < 1:
         yield ("max_tokens",), f"must be at least 1, not {card.max_tokens}"
     if card.min_replicas < 0:
@@ -154,6 +156,14 @@ def _encode(task: EncodeTask) -> Iterator[Problem]:
         known = ", ".join(task.prompts) or "none"
         text = f"'{task.default_prompt}' is no key of prompts; they are: {known}"
         yield (*where, "default_prompt"), text
+
+
+def _score(task: ScoreTask) -> Iterator[Problem]:
+    if task.head != "yes-no":
+        return
+    for key in ("template", "yes", "no"):
+        if getattr(task, key) is None:
+            yield ("tasks", "score"), f"head 'yes-no' needs `{key}`"
 
 
 def _profile(profile: Profile) -> Iterator[Problem]:

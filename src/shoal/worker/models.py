@@ -87,8 +87,10 @@ def heads_of(card: Card) -> dict[str, dict[str, Any]]:
             heads["sparse"] = _options(sparse, "head", "activation", "projection", "skip")
         if (vectors := encode.multivector) is not None:
             heads["multivector"] = _options(vectors, "head", "dim", "projections")
-    if tasks.score is not None and tasks.score.head in ("cross-encoder", "yes-no"):
-        heads["score"] = {"head": tasks.score.head}
+    if tasks.score is not None and tasks.score.head == "cross-encoder":
+        heads["score"] = {"head": "cross-encoder"}
+    elif tasks.score is not None and tasks.score.head == "yes-no":
+        heads["score"] = _options(tasks.score, "head", "yes", "no")
     if tasks.extract is not None:
         heads["extract"] = _options(tasks.extract, "head", "labels")
     return heads

@@ -111,6 +111,13 @@ class Weights:
         # A handle of its own: the mapping lives as long as this tensor and no longer.
         return _tensor(_open(self.folder / file), stored).to(device, dtype)
 
+    def rows(
+        self, name: str, numbers: list[int], dtype: torch.dtype, device: torch.device
+    ) -> list[Tensor]:
+        """Some rows of a table, each by itself; nothing else of it is read."""
+        table = self._slice(name)
+        return [table[number].to(device, dtype, copy=True) for number in numbers]
+
     def _at(self, name: str) -> tuple[str, str]:
         """File, and name there. Raises `ModelLoadFailed` naming the tensor."""
         if name not in self._where:

@@ -169,6 +169,17 @@ def _logits(kind: Kind, labels: int) -> Cell:
     return Cell(kind, LABELS, lambda *_: answer, {}, {"num_labels": labels})
 
 
+def _yes_no() -> Cell:
+    """As `sentence_transformers` computes it (LogitScore)."""
+    yes, no = 40, 71
+
+    def answer(output: Any, _: list[int]) -> torch.Tensor:
+        logits: torch.Tensor = output.logits[0, -1]
+        return (logits[yes] - logits[no])[None]
+
+    return Cell("generator", LABELS, lambda *_: answer, {"yes": yes, "no": no}, {})
+
+
 def _added(folder: Path, name: str, into: int, out: int, bias: bool = True) -> torch.nn.Linear:
     """A linear layer whose tensors lie in the model's own file."""
     path = folder / "model.safetensors"
@@ -187,4 +198,5 @@ HEADS: dict[str, list[Cell]] = {
     "cross-encoder": [_logits("sequence", 1)],
     "sequence-labels": [_logits("sequence", 5)],
     "token-labels": [_logits("tokens", 5)],
+    "yes-no": [_yes_no()],
 }

@@ -14,7 +14,7 @@ import torch
 import transformers
 
 #: What of the reference library computes a head: ``AutoModel``'s kinds.
-Kind = Literal["encoder", "masked-lm", "sequence", "tokens"]
+Kind = Literal["encoder", "masked-lm", "sequence", "tokens", "generator"]
 
 _SUFFIXES: dict[Kind, str] = {
     "encoder": "Model",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -19,6 +19,7 @@ from transformers import (
 
 from shoal.runtimes.torch.model import Model
 from tests.runtimes.torch import made
+from tests.runtimes.torch.families.rows import ROWS
 
 Heads = dict[str, dict[str, Any]]
 
@@ -97,6 +98,8 @@ def test_labels_of_the_card_must_be_as_many_as_the_models(tmp_path: Path) -> Non
         ({"head": "dense", "pooling": "meen"}, "no pooling 'meen'.*did you mean 'mean'"),
         ({"head": "splade", "activation": "log"}, "head 'splade'.*'log'"),
         ({"head": "lexical", "skip": ["a"]}, "head 'lexical'.*skip"),
+        ({"head": "yes-no", "yes": 1}, "head 'yes-no'.*`no`"),
+        ({"head": "yes-no", "yes": 1, "no": 2}, "this family generates nothing"),
     ],
 )
 def test_options_that_mean_nothing(tmp_path: Path, options: dict[str, Any], said: str) -> None:
@@ -126,6 +129,19 @@ def test_activations_are_those_of_the_widest_head(tmp_path: Path) -> None:
     heads: Heads = {"multivector": {"head": "colbert"}, "extract": {"head": "token-labels"}}
     bare, both = loaded(tmp_path, {}).bytes, loaded(tmp_path, heads).bytes
     assert both - bare == 4 * (12 * 32 + 40 * 32 + 40) + 2048 * 40 * 4
+
+
+def test_of_a_generators_table_only_two_rows_are_read(tmp_path: Path) -> None:
+    ROWS["qwen3"].make("generator", tmp_path)
+    heads: Heads = {"score": {"head": "yes-no", "yes": 3, "no": 5}}
+    bare, asked = (
+        Model(made.load(tmp_path, family="qwen3", heads=given), torch.device("cpu")).bytes
+        for given in (cast(Heads, {}), heads)
+    )
+    assert asked - bare == 2 * 4 * 32
+    heads["score"]["no"] = made.VOCABULARY
+    with made.load_fails("token id 101 is not in 0 to 100"):
+        Model(made.load(tmp_path, family="qwen3", heads=heads), torch.device("cpu"))
 
 
 # --- projections --------------------------------------------------------------------------

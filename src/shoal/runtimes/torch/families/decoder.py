@@ -19,6 +19,7 @@ from shoal.runtimes.torch.linear import Activation
 from shoal.runtimes.torch.rope import RopeKeys, frequencies
 
 _TURN = "all"
+_WORDS = "embed_tokens.weight"
 
 Kind = Literal["full_attention", "sliding_attention"]
 
@@ -85,7 +86,7 @@ class DecoderKeys(RopeKeys, frozen=True, kw_only=True):
             vocabulary=self.vocab_size,
             width=self.hidden_size,
             max_tokens=self.max_position_embeddings,
-            words="embed_tokens.weight",
+            words=_WORDS,
             layers=[self._layer(number) for number in range(self.num_hidden_layers)],
             frequencies={_TURN: turns},
             last_norm=self._norm("norm"),
@@ -175,7 +176,9 @@ def _rename(stored: str) -> str | None:
 
 def _heads(config: DecoderKeys) -> Layout:
     return Layout(
-        sequence=Classifier((Linear("score", bias=False),), "last"), tokens=(Linear("score"),)
+        sequence=Classifier((Linear("score", bias=False),), "last"),
+        tokens=(Linear("score"),),
+        generator=_WORDS if config.tie_word_embeddings else "lm_head.weight",
     )
 
 

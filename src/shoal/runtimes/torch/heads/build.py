@@ -13,6 +13,7 @@ from shoal.runtimes.torch.heads.lexical import lexical
 from shoal.runtimes.torch.heads.similarity import image_text
 from shoal.runtimes.torch.heads.splade import splade
 from shoal.runtimes.torch.heads.transcript import transcript
+from shoal.runtimes.torch.heads.yes_no import yes_no
 
 #: `head` of an output's options -> how it is built.
 HEADS: dict[str, Build] = {
@@ -27,6 +28,7 @@ HEADS: dict[str, Build] = {
     "image-text": image_text,
     "transcript": transcript,
     "token-labels": token_labels,
+    "yes-no": yes_no,
 }
 
 

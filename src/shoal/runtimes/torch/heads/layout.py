@@ -83,4 +83,5 @@ class Layout(msgspec.Struct, frozen=True):
     tokens: Steps | None = None
     masked_lm: MaskedLM | None = None
     similarity: Similarity | None = None
+    generator: str | None = None
     speaker: Callable[[Layers], Speaker] | None = None
