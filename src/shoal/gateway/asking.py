@@ -75,48 +75,70 @@ def _whole_s(timings: Timings) -> float:
     return timings.queue_s + timings.prepare_s + timings.wait_s + timings.compute_s
 
 
-def card_for(gateway: Gateway, model: str | None, task: Task) -> Card:
+def card_for(gateway: Gateway, model: str | None, task: Task, heads: tuple[str, ...] = ()) -> Card:
     """The card of this name or alias, for a task; without a name, of the one model that does it.
+
+    `heads`: the kinds of extracting that will do, where not all do.
 
     Raises:
         UnknownModel: there is none.
         InvalidRequest: it does other tasks; the message names them, and models that do this one.
             Or no name was given, and not one model does the task.
     """
-    card = gateway.catalog.card(model or only_model(gateway, task))
-    tasks = card.tasks.names()
-    if task not in tasks:
-        others = able(gateway, task)[:SHOWN_MODELS]
+    if not model:
+        return gateway.catalog.card(only_model(gateway, task, heads))
+    card = gateway.catalog.card(model)
+    if not _does(card, task, heads):
+        others = able(gateway, task, heads)[:SHOWN_MODELS]
         offer = f"; ask one that does: {', '.join(others)}" if others else ""
-        does = ", ".join(tasks) or "nothing"
         raise InvalidRequest(
-            f"model '{card.name}' cannot {task}: it does {does}{offer}", param="model"
+            f"model '{card.name}' cannot {_called(task, heads)}: it does {_doing(card)}{offer}",
+            param="model",
         )
     return card
 
 
-def only_model(gateway: Gateway, task: Task | None = None) -> str:
+def only_model(gateway: Gateway, task: Task | None = None, heads: tuple[str, ...] = ()) -> str:
     """The one model, or the one that does a task: of those that a worker knows, else of all.
 
     Raises:
         InvalidRequest: there is none, or more than one.
     """
-    every = able(gateway, task)
+    every = able(gateway, task, heads)
     known = gateway.fleet.states()
     names = [name for name in every if name in known] or every
     if len(names) != 1:
-        what = f"a model that can {task}" if task else "a model"
+        what = f"a model that can {_called(task, heads)}" if task else "a model"
         offer = f"one of {', '.join(names[:SHOWN_MODELS])}" if names else "but there is none here"
         raise InvalidRequest(f"name {what}: {offer}", param="model")
     return names[0]
 
 
-def able(gateway: Gateway, task: Task | None) -> list[str]:
+def able(gateway: Gateway, task: Task | None, heads: tuple[str, ...] = ()) -> list[str]:
     """Models that do a task; those that a worker knows come first."""
     known = gateway.fleet.states()
     cards = gateway.catalog.cards()
-    names = [card.name for card in cards if task is None or task in card.tasks.names()]
+    names = [card.name for card in cards if task is None or _does(card, task, heads)]
     return sorted(names, key=lambda name: name not in known)
+
+
+def _does(card: Card, task: Task, heads: tuple[str, ...]) -> bool:
+    if getattr(card.tasks, task, None) is None:
+        return False
+    return not heads or (card.tasks.extract is not None and card.tasks.extract.head in heads)
+
+
+def _called(task: Task, heads: tuple[str, ...]) -> str:
+    return f"{task} ({', '.join(heads)})" if heads else task
+
+
+def _doing(card: Card) -> str:
+    extract = card.tasks.extract
+    names = [
+        f"{name} ({extract.head})" if name == "extract" and extract is not None else name
+        for name in card.tasks.names()
+    ]
+    return ", ".join(names) or "nothing"
 
 
 def item_limits(gateway: Gateway, card: Card) -> ItemLimits:

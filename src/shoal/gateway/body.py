@@ -84,6 +84,13 @@ class BodyDecoder:
         except UnicodeDecodeError as error:
             raise InvalidRequest(f"the body is not valid UTF-8: {error.reason}") from None
 
+    def convert(self, fields: dict[str, Any]) -> Any:
+        """Fields of a form as the struct; numbers and the like are read. Raises `InvalidRequest`."""
+        try:
+            return msgspec.convert(fields, self._struct, strict=False)
+        except msgspec.ValidationError as error:
+            self._explain(str(error))
+
     def _explain(self, message: str) -> NoReturn:
         at = _AT_PATH.search(message)
         path = at[1] if at else ""

@@ -40,7 +40,11 @@ class HealthRoute:
             "openapi": "/openapi.json",
             "models": "/v1/models",
             "encode": "/v1/encode/{model}",
-            "openai": "/v1/embeddings",
+            "score": "/v1/score/{model}",
+            "extract": "/v1/extract/{model}",
+            "openai": ["/v1/embeddings", "/v1/moderations", "/v1/audio/transcriptions"],
+            "cohere": ["/v1/rerank", "/v2/rerank"],
+            "text-embeddings-inference": "/tei/{model}",
             "health": ["/healthz", "/readyz", "/metrics"],
         }
         return Response(msgspec.json.encode(body))

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from shoal.gateway.compat.embeddings import EmbeddingsBody
+from shoal.gateway.compat.moderations import ModerationsAnswer, ModerationsBody
 from shoal.gateway.compat.rerank import CohereErrorAnswer, RerankAnswer, RerankBody
 from shoal.gateway.compat.tei.bodies import (
     AnyBody,
@@ -20,6 +21,7 @@ from shoal.gateway.compat.tei.bodies import (
     TeiErrorAnswer,
     Term,
 )
+from shoal.gateway.compat.transcriptions import TranscriptionAnswer, TranscriptionForm
 from shoal.gateway.encode import EncodeBody
 from shoal.gateway.extract import ExtractBody
 from shoal.gateway.models import ModelObject
@@ -147,6 +149,25 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
             EmbeddingsAnswer,
             OpenAIErrorAnswer,
             EmbeddingsBody,
+        )
+    },
+    "/v1/moderations": {
+        "post": Operation(
+            "OpenAI's moderations.",
+            "createModeration",
+            ModerationsAnswer,
+            OpenAIErrorAnswer,
+            ModerationsBody,
+        )
+    },
+    "/v1/audio/transcriptions": {
+        "post": Operation(
+            "OpenAI's transcriptions; `text`, `srt` and `vtt` come as plain text.",
+            "createTranscription",
+            TranscriptionAnswer,
+            OpenAIErrorAnswer,
+            TranscriptionForm,
+            takes=("multipart/form-data",),
         )
     },
     "/v1/rerank": {"post": _RERANK},

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from shoal.gateway.compat.embeddings import EmbeddingsRoute
+from shoal.gateway.compat.moderations import ModerationsRoute
 from shoal.gateway.compat.rerank import RerankRoute, cohere
 from shoal.gateway.compat.tei.bodies import tei
 from shoal.gateway.compat.tei.routes import WORK, TeiRoutes
+from shoal.gateway.compat.transcriptions import TranscriptionsRoute
 from shoal.gateway.encode import EncodeRoute
 from shoal.gateway.envelope import openai
 from shoal.gateway.extract import ExtractRoute
@@ -25,6 +27,8 @@ def routes(gateway: Gateway) -> list[Route]:
         Route("/v1/score/{model}", {"POST": ScoreRoute(gateway).post}),
         Route("/v1/extract/{model}", {"POST": ExtractRoute(gateway).post}),
         Route("/v1/embeddings", {"POST": EmbeddingsRoute(gateway).post}, openai),
+        Route("/v1/moderations", {"POST": ModerationsRoute(gateway).post}, openai),
+        Route("/v1/audio/transcriptions", {"POST": TranscriptionsRoute(gateway).post}, openai),
         Route("/v1/rerank", {"POST": RerankRoute(gateway, "1").post}, cohere),
         Route("/v2/rerank", {"POST": RerankRoute(gateway, "2").post}, cohere),
         Route("/v1/models", {"GET": models.list}, openai),

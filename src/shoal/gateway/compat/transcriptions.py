@@ -1,0 +1,148 @@
+"""`POST /v1/audio/transcriptions`: OpenAI's form, exact enough for the official clients.
+
+Decides how its fields map to ours, and the formats of a transcript.
+https://platform.openai.com/docs/api-reference/audio/createTranscription
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from shoal.catalog.card import Card
+from shoal.errors import InvalidRequest
+from shoal.gateway.asking import Answers, Question, ask, card_for, item_limits, read_body
+from shoal.gateway.body import BodyDecoder, checked_items
+from shoal.gateway.compat.media import media_item
+from shoal.gateway.compat.multipart import Field, read_form
+from shoal.gateway.compat.subtitles import srt, vtt
+from shoal.gateway.envelope import item_failed, openai
+from shoal.gateway.extract import told
+from shoal.gateway.http import Request, Response
+from shoal.gateway.service import Gateway
+from shoal.values import ExtractParams
+
+PLAIN = b"text/plain; charset=utf-8"
+#: A field that may come several times.
+_LISTS = ("timestamp_granularities[]", "timestamp_granularities")
+
+
+class TranscriptionForm(msgspec.Struct, frozen=True, rename={"granularities": _LISTS[0]}):
+    """Fields of an OpenAI transcription request; those it does not know are ignored."""
+
+    file: Annotated[Any, Meta(extra_json_schema={"type": "string", "format": "binary"})]
+    model: Annotated[
+        str | None, Meta(description="A model's name or alias; unset: the one that transcribes.")
+    ] = None
+    response_format: Literal["json", "text", "srt", "verbose_json", "vtt"] = "json"
+    granularities: Annotated[list[str], Meta(description="`segment`; words have no times.")] = []
+    stream: bool = False
+
+
+class TranscriptSegment(msgspec.Struct, frozen=True):
+    """What was said from one second to another."""
+
+    id: int
+    start: float
+    end: float
+    text: str
+
+
+class TranscriptionAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`json` has the text alone, `verbose_json` the rest too.
+
+    Attributes:
+        language: its code.
+        duration: seconds, until the last segment's end.
+    """
+
+    text: str
+    task: str | None = None
+    language: str | None = None
+    duration: float | None = None
+    segments: list[TranscriptSegment] | None = None
+
+
+_decoder = BodyDecoder(TranscriptionForm)
+
+
+class TranscriptionsRoute:
+    """The route's handler, bound to a gateway."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def post(self, request: Request, rest: str) -> Response:
+        """Transcribe the form's `file`."""
+        gateway = self._gateway
+        body = await read_body(gateway, request)
+        fields = await read_form(body, request.headers.get(b"content-type", b""))
+        del body
+        form = _form(fields)
+        card = card_for(gateway, form.model, "extract", ("transcript",))
+        question = await _question(gateway, card, form.file)
+        form = msgspec.structs.replace(form, file=None)
+        fields.clear()  # only the item is left
+        answers = await ask(gateway, request, question)
+        if (failure := answers.first_failure()) is not None:
+            return item_failed(failure[1], "file", openai)
+        return _response(_transcript(answers), form.response_format)
+
+
+def _form(fields: list[Field]) -> TranscriptionForm:
+    values: dict[str, Any] = {}
+    for field in fields:
+        if field.name in _LISTS:
+            values.setdefault(_LISTS[0], []).append(field.text)
+        else:
+            values[field.name] = field.text if field.filename is None else field.data
+    form: TranscriptionForm = _decoder.convert(values)
+    if not isinstance(form.file, memoryview):
+        raise InvalidRequest("file is not a file: give it a filename", param="file")
+    if form.stream:
+        raise InvalidRequest("stream: a transcript comes as a whole", param="stream")
+    if wrong := [name for name in form.granularities if name != "segment"]:
+        raise InvalidRequest(
+            f"timestamp_granularities: '{wrong[0][:20]}' has no times, segments have",
+            param=_LISTS[0],
+        )
+    return form
+
+
+async def _question(gateway: Gateway, card: Card, file: memoryview) -> Question:
+    raw = msgspec.Raw(await media_item(file))
+    items = checked_items([raw], "msgpack", item_limits(gateway, card), "file")
+    return Question(card, ExtractParams(), "msgpack", items)
+
+
+def _transcript(answers: Answers) -> dict[str, Any]:
+    ((item,),) = answers.units()
+    return {name: msgspec.msgpack.decode(raw) for name, raw in told(item).items()}
+
+
+def _response(transcript: dict[str, Any], form: str) -> Response:
+    text, segments = transcript["text"].strip(), transcript.get("segments", [])
+    match form:
+        case "text":
+            return Response(f"{text}\n".encode(), content_type=PLAIN)
+        case "srt":
+            return Response(srt(segments).encode(), content_type=PLAIN)
+        case "vtt":
+            return Response(vtt(segments).encode(), content_type=b"text/vtt; charset=utf-8")
+        case "verbose_json":
+            answer = _verbose(text, transcript.get("language"), segments)
+        case _:
+            answer = TranscriptionAnswer(text)
+    return Response(msgspec.json.encode(answer))
+
+
+def _verbose(
+    text: str, language: str | None, segments: list[dict[str, Any]]
+) -> TranscriptionAnswer:
+    shown = [
+        TranscriptSegment(n, s["start_s"], s["end_s"], s["text"]) for n, s in enumerate(segments)
+    ]
+    duration = shown[-1].end if shown else 0.0
+    return TranscriptionAnswer(text, "transcribe", language, duration, shown)
