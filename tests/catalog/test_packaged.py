@@ -8,9 +8,12 @@ from collections import Counter
 import pytest
 
 from shoal.catalog.card import Card
+from shoal.catalog.families import FAMILIES
 from shoal.catalog.parse import parse_card, to_yaml
 from shoal.catalog.resolve import Catalog
 from shoal.cli.docs_cards import FACTS
+
+from .model_types import OTHERS, model_type_of
 
 CARDS = Catalog.load().cards()
 
@@ -21,6 +24,15 @@ def test_every_card_reads_back_and_says_where_it_was_read(card: Card) -> None:
     assert card.description
     assert card.source.wheel or card.facts
     assert [fact for fact in card.facts if fact not in FACTS] == []
+
+
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
+def test_the_type_of_every_model_is_one_of_its_familys(card: Card) -> None:
+    assert model_type_of(card) in FAMILIES[card.family].model_types
+
+
+def test_only_models_of_the_catalog_have_another_type() -> None:
+    assert set(OTHERS) <= {card.name for card in CARDS}
 
 
 @pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
