@@ -69,7 +69,7 @@ class Layers:
     def rows(self, name: str, numbers: list[int]) -> list[Tensor]:
         """Some rows of a table, in the dtype of the residual stream; the others are not read."""
         rows = self._weights.rows(name, numbers, self.stream_dtype, self.device)
-        return [self._counted(row) for row in rows]
+        return [self.counted(row) for row in rows]
 
     def linear(
         self, *names: str, activation: Activation | None = None, bias: bool = True
