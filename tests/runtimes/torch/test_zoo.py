@@ -58,3 +58,11 @@ def test_vectors_of_int8_weights() -> None:
         rows("bge-small-en-v1.5", "dense"), original("bge-small-en-v1.5")["rows"].astype(np.float32)
     )
     assert cosines.min() > 0.993
+
+
+def test_scores_of_int8_weights() -> None:
+    ours = rows("ms-marco-MiniLM-L-12-v2", "score").ravel()
+    theirs = original("ms-marco-MiniLM-L-12-v2")["rows"].ravel()
+    assert theirs.max() > 5  # there are good pairs and bad ones
+    assert theirs.min() < -11
+    assert np.abs(ours - theirs).max() < 0.15
