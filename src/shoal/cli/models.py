@@ -154,18 +154,20 @@ def pull(given: Given, specs: Specs = None, zoo: Zoo = False) -> None:
 def _pull(cards: list[Card], settings: CommonSettings) -> None:
     from shoal.cli.prepare import fetch_named
 
-    failed: list[SourceError] = []
+    failed: list[str] = []
     for card in cards:
         typer.echo(f"{card.name}: licence {card.license or 'not stated'}", err=True)
         try:
             with _progress() as progress:
                 typer.echo(fetch_named(card, settings, progress))
         except SourceError as error:
-            failed.append(error)
+            if len(cards) == 1:
+                raise
+            typer.echo(error.message, err=True)
+            failed.append(card.name)
     if failed:
-        told = "\n  ".join(error.message for error in failed)
-        counted = f"{len(failed)} of {len(cards)} models cannot be had:\n  "
-        raise SourceError(told if len(cards) == 1 else counted + told)
+        counted = f"{len(failed)} of {len(cards)} models cannot be had"
+        raise SourceError(f"{counted}, for the reasons above: {', '.join(failed)}")
 
 
 def _resolve(spec: str, settings: CommonSettings) -> tuple[Card, bool]:
