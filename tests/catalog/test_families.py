@@ -9,6 +9,7 @@ import pytest
 from transformers import (
     AutoConfig,
     CamembertConfig,
+    DebertaV2Config,
     DistilBertConfig,
     MPNetConfig,
     PretrainedConfig,
@@ -30,6 +31,7 @@ from .made import plain_files, sentence_files, write
         (RobertaConfig(hidden_size=32, max_position_embeddings=70), "roberta", 68),
         (RobertaConfig(hidden_size=32, max_position_embeddings=70, pad_token_id=0), "roberta", 69),
         (XLMRobertaConfig(hidden_size=32, max_position_embeddings=70), "roberta", 68),
+        (DebertaV2Config(hidden_size=32, max_position_embeddings=70), "deberta", 70),
         (MPNetConfig(hidden_size=32, max_position_embeddings=70), "mpnet", 68),
         (T5Config(d_model=32), "t5", 512),
         (AutoConfig.for_model("t5", d_model=32, n_positions=70), "t5", 70),

@@ -36,6 +36,7 @@ FAMILIES: dict[str, Family] = {
         Family("bert", ("bert",), ("BertModel", "BertForMaskedLM", "BertForPreTraining")),
         Family("clip", ("clip",), ("CLIPModel",)),
         Family("siglip", ("siglip",), ("SiglipModel",)),
+        Family("deberta", ("deberta-v2",), ("DebertaV2Model", "DebertaV2ForMaskedLM")),
         Family("distilbert", ("distilbert",), ("DistilBertModel", "DistilBertForMaskedLM")),
         Family("mpnet", ("mpnet",), ("MPNetModel", "MPNetForMaskedLM"), position_offset=2),
         Family("t5", ("t5",), ("T5EncoderModel",), positions=512),

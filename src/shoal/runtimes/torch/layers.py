@@ -58,6 +58,10 @@ class Layers:
         self._beside.append(layers)
         return layers
 
+    def read(self, name: str) -> Tensor:
+        """A tensor in float32 from which others are computed; nobody keeps it, so it counts not."""
+        return self._weights.read(name, torch.float32, self.device)
+
     def tensor(self, name: str) -> Tensor:
         """A tensor in the dtype of the residual stream."""
         return self.counted(self._weights.read(name, self.stream_dtype, self.device))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from transformers import BertConfig, DistilBertConfig, MPNetConfig, RobertaConfig
+from transformers import BertConfig, DebertaV2Config, DistilBertConfig, MPNetConfig, RobertaConfig
 
 from tests.runtimes.torch.families.row import SHAPE, Row, classes, with_types
 
@@ -16,6 +16,12 @@ _DISTILBERT: dict[str, Any] = {
     "hidden_dim": 64,
     "max_position_embeddings": 64,
     "initializer_range": 0.3,
+}
+
+DEBERTA: dict[str, Any] = {
+    "position_biased_input": False,
+    "relative_attention": True,
+    "pos_att_type": ["p2c", "c2p"],
 }
 
 NEAR_BERT = (
@@ -52,6 +58,26 @@ NEAR_BERT = (
             },
         ),
         max_tokens=62,
+    ),
+    Row(
+        "deberta",
+        lambda **changes: DebertaV2Config(**SHAPE | DEBERTA | changes),
+        classes("DebertaV2"),
+        variants=(
+            {},
+            {  # as version 3 has them
+                "share_att_key": True,
+                "position_buckets": 16,
+                "norm_rel_ebd": "layer_norm",
+                "pos_att_type": "p2c|c2p",
+                "legacy": False,
+                "pooler_hidden_act": "tanh",
+            },
+            {"pos_att_type": ["c2p"], "max_relative_positions": 20, "tie_word_embeddings": False},
+            {"pos_att_type": "P2C", "position_buckets": 16, "max_relative_positions": 40},
+            {"relative_attention": False, "norm_rel_ebd": "layer_norm"},
+            {"pos_att_type": None},
+        ),
     ),
     Row(
         "mpnet",

@@ -18,6 +18,8 @@ LENGTHS = [300, 1, 129, 128, 17, 16, 300, 9, 8, 7]
     ("family", "change"),
     [
         ("mpnet", {"max_position_embeddings": 302}),
+        ("deberta", {"max_position_embeddings": 300}),
+        ("deberta", {"max_position_embeddings": 300, "position_buckets": 64}),
         ("t5", {}),
         ("t5", {"relative_attention_num_buckets": 8, "relative_attention_max_distance": 20}),
     ],

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Literal
 
 from shoal.runtimes.torch.families.base import Family
-from shoal.runtimes.torch.families.embeddings import WORDS, Tables
+from shoal.runtimes.torch.families.embeddings import Tables
 from shoal.runtimes.torch.families.postnorm import BertKeys, PostNormEncoder, tensors
-from shoal.runtimes.torch.heads.layout import Classifier, Layout, Linear, MaskedLM, Norm
+from shoal.runtimes.torch.families.predictions import masked_lm
+from shoal.runtimes.torch.heads.layout import Classifier, Layout, Linear
 
 
 class BertConfig(BertKeys, frozen=True, kw_only=True):
@@ -46,20 +47,16 @@ def _rename(stored: str) -> str | None:
 
 
 def _heads(config: BertConfig) -> Layout:
-    transform = "cls.predictions.transform"
     return Layout(
         sequence=Classifier((Linear("pooler.dense", "tanh"), Linear("classifier"))),
         tokens=(Linear("classifier"),),
-        masked_lm=MaskedLM(
-            (
-                Linear(f"{transform}.dense", config.hidden_act),
-                Norm(f"{transform}.LayerNorm", config.layer_norm_eps),
-            ),
-            *(
-                (WORDS, "cls.predictions.bias")
-                if config.tie_word_embeddings
-                else ("cls.predictions.decoder.weight", "cls.predictions.decoder.bias")
-            ),
+        masked_lm=masked_lm(
+            "cls.predictions",
+            "LayerNorm",
+            config.hidden_act,
+            config.layer_norm_eps,
+            tied=config.tie_word_embeddings,
+            transform=".transform",
         ),
     )
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from shoal.runtimes.torch.families.embeddings import WORDS
-from shoal.runtimes.torch.heads.layout import Classifier, Layout, Linear, MaskedLM, Norm
+from shoal.runtimes.torch.families.predictions import masked_lm
+from shoal.runtimes.torch.heads.layout import Classifier, Layout, Linear
 
 
 class _Config(Protocol):
@@ -24,15 +24,11 @@ def heads(config: _Config) -> Layout:
     return Layout(
         sequence=Classifier((Linear("classifier.dense", "tanh"), Linear("classifier.out_proj"))),
         tokens=(Linear("classifier"),),
-        masked_lm=MaskedLM(
-            (
-                Linear("lm_head.dense", "gelu"),
-                Norm("lm_head.layer_norm", config.layer_norm_eps),
-            ),
-            *(
-                (WORDS, "lm_head.bias")
-                if config.tie_word_embeddings
-                else ("lm_head.decoder.weight", "lm_head.decoder.bias")
-            ),
+        masked_lm=masked_lm(
+            "lm_head",
+            "layer_norm",
+            "gelu",
+            config.layer_norm_eps,
+            tied=config.tie_word_embeddings,
         ),
     )

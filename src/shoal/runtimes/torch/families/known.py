@@ -7,6 +7,7 @@ from typing import Any
 from shoal.runtimes.torch.families.base import Family
 from shoal.runtimes.torch.families.bert import BERT
 from shoal.runtimes.torch.families.clip import CLIP
+from shoal.runtimes.torch.families.deberta import DEBERTA
 from shoal.runtimes.torch.families.distilbert import DISTILBERT
 from shoal.runtimes.torch.families.llama import LLAMA
 from shoal.runtimes.torch.families.mistral import MISTRAL
@@ -24,6 +25,7 @@ from shoal.runtimes.torch.families.whisper import WHISPER
 FAMILIES: dict[str, Family[Any]] = {
     "bert": BERT,
     "clip": CLIP,
+    "deberta": DEBERTA,
     "distilbert": DISTILBERT,
     "llama": LLAMA,
     "mistral": MISTRAL,
