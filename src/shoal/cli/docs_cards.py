@@ -22,6 +22,8 @@ FACTS = {
     "fastembed": "fastembed 0.9.1 and its Rust sibling, their lists of models: pooling, width, "
     "longest text, how queries are filled",
     "vllm tests": "vLLM's tests of embedders and rerankers: architecture and pooling",
+    "vllm docs": "vLLM's documentation and the thread that brought it the model: the text that the "
+    "generator is asked with, its two answers",
     "keras-hub": "keras-hub's page on its ModernBERT embedder: pooling, normalizing",
     "pylate": "pylate 1.6.0: how it saves a model, and what it does where that says nothing",
     "llm-guard": "llm-guard 0.3.16, the models of its scanners: revision, longest text",
