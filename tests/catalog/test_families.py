@@ -23,6 +23,9 @@ from shoal.catalog.infer import infer
 
 from .made import plain_files, sentence_files, write
 
+#: What publishers' own code calls what the reference library has under another name: GTE.
+PUBLISHED = {"new"}
+
 
 @pytest.mark.parametrize(
     ("config", "family", "max_tokens"),
@@ -62,5 +65,5 @@ def test_the_files_say_less_than_the_positions_allow(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
 def test_every_model_type_is_one_of_the_reference_library(family: Any) -> None:
-    for kind in family.model_types:
+    for kind in set(family.model_types) - PUBLISHED:
         assert AutoConfig.for_model(kind).model_type == kind

@@ -44,6 +44,9 @@ def test_a_sentence_transformers_folder(tmp_path: Path) -> None:
     ("config", "family"),
     [
         ({"architectures": ["ModernBertModel"], "model_type": "modernbert"}, "modernbert"),
+        ({"architectures": ["NomicBertModel"], "model_type": "nomic_bert"}, "nomic"),
+        ({"architectures": ["NewModel"], "model_type": "new"}, "gte"),
+        ({"architectures": ["GteModel"], "model_type": "gte"}, "gte"),
         ({"architectures": ["LlamaModel"], "model_type": "llama"}, "llama"),
         ({"architectures": ["MistralModel"], "model_type": "mistral"}, "mistral"),
         ({"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"}, "qwen2"),
@@ -312,6 +315,38 @@ def test_configurations_that_are_not_served(
 def test_folders_that_are_not_served(tmp_path: Path, files: dict[str, Any], message: str) -> None:
     with pytest.raises((CardError, SourceError), match=message):
         infer(str(write(tmp_path / "m", {**sentence_files(), **files})))
+
+
+OWN = "somebody/base-model--modeling"
+
+
+def test_a_family_stands_for_the_code_that_its_models_bring_along(tmp_path: Path) -> None:
+    config = {
+        "architectures": ["NomicBertModel"],
+        "model_type": "nomic_bert",
+        "n_embd": 32,
+        "n_positions": 48,
+        "auto_map": {"AutoConfig": f"{OWN}.NomicBertConfig", "AutoModel": f"{OWN}.NomicBertModel"},
+    }
+    files = sentence_files() | {"config.json": config}
+    card = infer(str(write(tmp_path / "m", files)))
+    assert (card.family, card.max_tokens, dense_of(card)) == ("nomic", 48, Dense(32))
+
+
+@pytest.mark.parametrize(
+    ("model_type", "auto_map"),
+    [
+        ("nomic_bert", {"AutoModel": f"{OWN}.OtherModel"}),
+        ("nomic_bert", {"AutoConfig": f"{OWN}.NomicBertConfig"}),
+        ("qwen2", {"AutoModel": f"{OWN}.Qwen2Model"}),
+        ("own", {"AutoModel": f"{OWN}.NomicBertModel"}),
+    ],
+)
+def test_other_code_is_refused(tmp_path: Path, model_type: str, auto_map: dict[str, str]) -> None:
+    config = {**BERT, "architectures": None, "model_type": model_type, "auto_map": auto_map}
+    files = sentence_files() | {"config.json": config}
+    with pytest.raises(CardError, match="needs code from its own repository"):
+        infer(str(write(tmp_path / "m", files)))
 
 
 def _template(*pieces: str) -> dict[str, Any]:

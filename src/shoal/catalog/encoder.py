@@ -23,6 +23,7 @@ class Config(msgspec.Struct, frozen=True):
     hidden_size: int | None = None
     dim: int | None = None
     d_model: int | None = None
+    n_embd: int | None = None
     max_position_embeddings: int | None = None
     n_positions: int | None = None
     pad_token_id: int | None = None
@@ -31,8 +32,16 @@ class Config(msgspec.Struct, frozen=True):
     @property
     def width(self) -> int | None:
         """Of a token's vector, by whatever key its family has."""
-        said = (width for width in (self.hidden_size, self.dim, self.d_model) if width is not None)
-        return next(said, None)
+        return _said(self.hidden_size, self.dim, self.d_model, self.n_embd)
+
+    @property
+    def code(self) -> str:
+        """The class of its own code that it asks for; empty: none."""
+        return str((self.auto_map or {}).get("AutoModel", "")).rpartition(".")[2]
+
+
+def _said(*values: int | None) -> int | None:
+    return next((value for value in values if value is not None), None)
 
 
 class _Token(msgspec.Struct):
@@ -52,9 +61,9 @@ def family_in(config: Config, found: Found, *, trained_to_encode: bool) -> Famil
         CardError: unknown, needs code of its own, or (unless `trained_to_encode`, as a
             sentence-transformers pipeline shows) made for another task.
     """
-    if config.auto_map:
-        raise CardError(f"{found.where}: needs code from its own repository, which is never run")
     family = family_of(config.model_type or "")
+    if config.auto_map and (family is None or config.code not in family.code):
+        raise CardError(f"{found.where}: needs code from its own repository, which is never run")
     architectures = config.architectures or []
     if family is None:
         what = config.model_type or ", ".join(architectures) or "nothing"
@@ -72,8 +81,7 @@ def family_in(config: Config, found: Found, *, trained_to_encode: bool) -> Famil
 def max_tokens(encoder: Found, config: Config, family: Family, pipeline: Pipeline) -> int:
     """The longest text in tokens. Raises `CardError` if no file says so."""
     limits = []
-    given = (config.max_position_embeddings, config.n_positions, family.positions)
-    positions = next((count for count in given if count is not None), None)
+    positions = _said(config.max_position_embeddings, config.n_positions, family.positions)
     if positions is not None:
         limits.append(positions - _unused_positions(config, family))
     if pipeline.max_seq_length is not None:

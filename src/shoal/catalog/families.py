@@ -19,6 +19,8 @@ class Family(msgspec.Struct, frozen=True):
         position_offset: rows at the start of the position table that no token uses; None: those
             up to the padding token's.
         positions: how many there are where `config.json` does not say.
+        code: classes of the code that its models bring along, where they do: the family computes
+            what those do, and they are never run.
         files: whether its models are folders with weights and a tokenizer.
     """
 
@@ -27,6 +29,7 @@ class Family(msgspec.Struct, frozen=True):
     encoders: tuple[str, ...] = ()
     position_offset: int | None = 0
     positions: int | None = None
+    code: tuple[str, ...] = ()
     files: bool = True
 
 
@@ -53,6 +56,18 @@ FAMILIES: dict[str, Family] = {
         Family("whisper", ("whisper",), ("WhisperForConditionalGeneration",)),
         Family("vit", ("vit",), ("ViTModel", "ViTForImageClassification")),
         Family("modernbert", ("modernbert",), ("ModernBertModel", "ModernBertForMaskedLM")),
+        Family(
+            "nomic",
+            ("nomic_bert",),
+            ("NomicBertModel", "NomicBertForMaskedLM", "NomicBertForPreTraining"),
+            code=("NomicBertModel",),
+        ),
+        Family(
+            "gte",
+            ("new", "gte"),
+            ("NewModel", "NewForMaskedLM", "GteModel", "GteForMaskedLM"),
+            code=("NewModel", "GteModel"),
+        ),
         Family("llama", ("llama",), ("LlamaModel",)),
         Family("mistral", ("mistral",), ("MistralModel",)),
         Family("qwen2", ("qwen2",), ("Qwen2Model",)),

@@ -5,14 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from transformers import (
+    GteConfig,
+    GteForMaskedLM,
+    GteForSequenceClassification,
+    GteForTokenClassification,
+    GteModel,
     ModernBertConfig,
     ModernBertForMaskedLM,
     ModernBertForSequenceClassification,
     ModernBertForTokenClassification,
     ModernBertModel,
+    NomicBertConfig,
+    NomicBertForMaskedLM,
+    NomicBertForSequenceClassification,
+    NomicBertForTokenClassification,
+    NomicBertModel,
 )
 
-from tests.runtimes.torch.families.row import SHAPE, Row
+from tests.runtimes.torch.families.row import SHAPE, Row, with_types
 
 #: Special tokens inside the vocabulary; layers of both kinds, the local ones with a window of 8.
 MODERNBERT: dict[str, Any] = {
@@ -61,5 +71,31 @@ ROTARY_BERT = (
                 "layer_types": ["sliding_attention", "full_attention"] * 2,
             },
         ),
+    ),
+    Row(
+        "nomic",
+        lambda **changes: NomicBertConfig(**SHAPE | changes),
+        {
+            "encoder": NomicBertModel,
+            "masked-lm": NomicBertForMaskedLM,
+            "sequence": NomicBertForSequenceClassification,
+            "tokens": NomicBertForTokenClassification,
+        },
+        variants=({}, {"hidden_act": "gelu", "rope_parameters": STRETCHED["full_attention"]}),
+        types=True,
+        reference=with_types,
+    ),
+    Row(
+        "gte",
+        lambda **changes: GteConfig(**SHAPE | {"type_vocab_size": 2} | changes),
+        {
+            "encoder": GteModel,
+            "masked-lm": GteForMaskedLM,
+            "sequence": GteForSequenceClassification,
+            "tokens": GteForTokenClassification,
+        },
+        variants=({}, {"hidden_act": "silu", "rope_parameters": STRETCHED["full_attention"]}),
+        types=True,
+        reference=with_types,
     ),
 )

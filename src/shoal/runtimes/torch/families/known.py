@@ -9,10 +9,12 @@ from shoal.runtimes.torch.families.bert import BERT
 from shoal.runtimes.torch.families.clip import CLIP
 from shoal.runtimes.torch.families.deberta import DEBERTA
 from shoal.runtimes.torch.families.distilbert import DISTILBERT
+from shoal.runtimes.torch.families.gte import GTE
 from shoal.runtimes.torch.families.llama import LLAMA
 from shoal.runtimes.torch.families.mistral import MISTRAL
 from shoal.runtimes.torch.families.modernbert import MODERNBERT
 from shoal.runtimes.torch.families.mpnet import MPNET
+from shoal.runtimes.torch.families.nomic import NOMIC
 from shoal.runtimes.torch.families.qwen2 import QWEN2
 from shoal.runtimes.torch.families.qwen3 import QWEN3
 from shoal.runtimes.torch.families.roberta import ROBERTA
@@ -27,10 +29,12 @@ FAMILIES: dict[str, Family[Any]] = {
     "clip": CLIP,
     "deberta": DEBERTA,
     "distilbert": DISTILBERT,
+    "gte": GTE,
     "llama": LLAMA,
     "mistral": MISTRAL,
     "modernbert": MODERNBERT,
     "mpnet": MPNET,
+    "nomic": NOMIC,
     "qwen2": QWEN2,
     "qwen3": QWEN3,
     "roberta": ROBERTA,

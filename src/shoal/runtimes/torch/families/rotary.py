@@ -70,8 +70,8 @@ class _Embedding:
         rows = torch.embedding(self._words, packed.tokens)
         if self._types is not None:
             # Texts without a second segment, which are most, are all of type 0.
-            of_row = self._types[0] if packed.types is None else self._types[packed.types]
-            rows.add_(of_row)
+            alike = packed.types is None or len(self._types) == 1
+            rows.add_(self._types[0] if alike else self._types[packed.types])
         return self._norm(rows.mul_(self._scale) if self._scale != 1 else rows)
 
 
