@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 import msgspec
@@ -13,6 +14,9 @@ from shoal.tasks.encode import finish, invalid_rows
 from shoal.tasks.score import activated
 from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams
 from shoal.wire.outputs import Output, Row, Sparse
+
+#: What one sequence got of each output that was asked.
+Rows = Mapping[str, Row]
 
 #: What a cross-encoder and an extractor answer with.
 SCORE, EXTRACT = "score", "extract"

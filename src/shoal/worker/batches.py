@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import accumulate
 
 import msgspec
@@ -32,7 +33,7 @@ class _Running(msgspec.Struct, frozen=True):
 
     run: ev.Run
     started_at: float
-    ends: list[int]
+    ends: Sequence[int]
 
 
 class Batches:
@@ -47,10 +48,11 @@ class Batches:
     def started(self, run: ev.Run, now: float) -> Run:
         """The batch as the runtime takes it."""
         items = [self._item(item) for item in run.items]
-        ends = list(accumulate([len(item.parts) or 1 for item in items]))
-        self._running[run.batch] = _Running(run, now, ends)
-        if ends[-1] > len(items):
+        ends: Sequence[int] = range(1, len(items) + 1)
+        if any(item.parts for item in items):
+            ends = list(accumulate(len(item.sequences) for item in items))
             items = [sequence for item in items for sequence in item.sequences]
+        self._running[run.batch] = _Running(run, now, ends)
         return packed(run.batch, run.model, self._asked(run), items)
 
     def _item(self, item: ev.Item) -> Prepared:
@@ -99,7 +101,7 @@ class Batches:
     def _give(
         self,
         run: ev.Run,
-        ends: list[int],
+        ends: Sequence[int],
         outputs: dict[str, Output],
         failed_rows: dict[int, ErrorInfo],
     ) -> None:

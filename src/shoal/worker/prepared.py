@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -11,18 +11,16 @@ from numpy.typing import NDArray
 
 from shoal.errors import ShoalError
 from shoal.tasks.encode import Item
+from shoal.tasks.outputs import Rows
 from shoal.values import Params
-from shoal.wire.outputs import Row
 
 Ids = NDArray[np.int32]
-#: What one sequence got of each output that was asked.
-Rows = dict[str, Row]
 #: What an item is answered with: outputs, or an object in MessagePack.
 Answer = Rows | bytes
 
 #: What becomes of the rows of an item's sequences, and of the unit's query where that has a sequence
 #: of its own. Pure, and slow enough for a thread. Raises `ShoalError` where these rows answer nothing.
-Finish = Callable[[list[Rows], Rows | None], Answer]
+Finish = Callable[[Sequence[Rows], Rows | None], Answer]
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -77,5 +75,6 @@ class Preparer(Protocol):
         """Each item ready for a batch, or its error.
 
         `query`: of a score unit. Where it is a sequence of its own, it comes after the items.
+        Raises `ShoalError` where what was asked can be done of no item.
         """
         ...

@@ -111,6 +111,8 @@ def prepare(unit: Unit, contents: Contents, preparer: Preparer) -> Outcome:
     good = [item for item in read if not isinstance(item, ShoalError)]
     try:
         outcomes = iter(preparer.prepare(good, unit.params, query))
+    except ShoalError as error:  # what was asked of all of them cannot be done
+        return [item if isinstance(item, ShoalError) else error for item in read]
     except BaseException as error:
         # A tokenizer may raise anything, and a panic of its Rust code is no Exception. Only this
         # unit is at fault, and the thread must live: without it no other would be prepared.

@@ -6,10 +6,10 @@ from typing import Any, cast
 
 from shoal.errors import ComputeFailed, ErrorInfo, ShoalError
 from shoal.tasks.encode import invalid_output
-from shoal.tasks.outputs import is_finite, is_ragged
+from shoal.tasks.outputs import Rows, is_finite, is_ragged
 from shoal.wire.outputs import joined, to_wires
 from shoal.wire.queue import Reply, Timings, Unit
-from shoal.worker.prepared import Answer, Prepared, Rows
+from shoal.worker.prepared import Answer, Prepared
 
 
 class Stash:

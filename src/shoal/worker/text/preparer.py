@@ -14,6 +14,7 @@ from shoal.tasks.encode import Item
 from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams
 from shoal.worker.prepared import Prepared
 from shoal.worker.text.encode import EncodeTexts
+from shoal.worker.text.extract import extract_texts
 from shoal.worker.text.pairs import score_texts
 from shoal.worker.text.tokens import Tokens
 
@@ -27,6 +28,7 @@ class TextPreparer:
         self._name = card.name
         self._encode = EncodeTexts(card, tokens)
         self._score = score_texts(card, tokens)
+        self._extract = extract_texts(card, tokens, folder)
 
     @property
     def probe(self) -> Item:
@@ -45,7 +47,8 @@ class TextPreparer:
                 if self._score is not None:
                     return self._score.prepare(items, params, query)
             case ExtractParams():
-                pass
+                if self._extract is not None:
+                    return self._extract.prepare(items, params)
             case _:
                 assert_never(params)
         return [InvalidRequest(f"'{self._name}' does not do this task")] * len(items)

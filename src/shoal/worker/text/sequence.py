@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import NoReturn, TypeVar
 
 import msgspec
 import numpy as np
 
 from shoal.errors import InvalidItem, ShoalError, TooManyTokens
 from shoal.tasks.encode import Item, Media
-from shoal.worker.prepared import Prepared
+from shoal.worker.prepared import Finish, Prepared
+
+T = TypeVar("T")
 
 
 class Frame(msgspec.Struct, frozen=True):
@@ -24,7 +27,7 @@ class Frame(msgspec.Struct, frozen=True):
         """Tokens of the text."""
         return self.limit - len(self.before) - len(self.after)
 
-    def fit(self, content: list[int], *, truncate: bool) -> Prepared:
+    def fit(self, content: list[int], *, truncate: bool, finish: Finish | None = None) -> Prepared:
         """The sequence of a text. Raises `TooManyTokens` where it is too long and must not be cut."""
         room = self.room
         truncated = len(content) > room
@@ -36,6 +39,7 @@ class Frame(msgspec.Struct, frozen=True):
             ids=(ids := array_of([*self.before, *content[:room], *self.after])),
             length=len(ids),
             truncated=truncated,
+            finish=finish,
         )
 
 
@@ -57,15 +61,15 @@ def too_many(count: int | None, limit: int) -> TooManyTokens:
 
 def each(
     items: list[Item],
-    contents: Iterator[list[int]],
-    made: Callable[[list[int]], Prepared],
-    ids_of: Callable[[list[int] | Media], list[int]],
+    contents: Iterator[T],
+    made: Callable[[T], Prepared],
+    content_of: Callable[[list[int] | Media], T],
 ) -> list[Prepared | ShoalError]:
-    """What is made of each item, or its error; `contents`: the ids of those that are texts."""
+    """What is made of each item, or its error; `contents`: of those that are texts."""
     out: list[Prepared | ShoalError] = []
     for item in items:
         try:
-            out.append(made(next(contents) if isinstance(item, str) else ids_of(item)))
+            out.append(made(next(contents) if isinstance(item, str) else content_of(item)))
         except ShoalError as error:
             out.append(error)
     return out
@@ -76,7 +80,7 @@ def texts_in(items: list[Item]) -> list[str]:
     return [item for item in items if isinstance(item, str)]
 
 
-def text_only(item: list[int] | Media) -> list[int]:
+def text_only(item: list[int] | Media) -> NoReturn:
     """Raises `InvalidItem`: a task that needs the text itself got something else."""
     if isinstance(item, Media):
         raise InvalidItem("this model takes text, no images or audio")

@@ -1,0 +1,138 @@
+"""Items of several sequences, and those that are finished with all of their unit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+import pytest
+
+from shoal.catalog.card import Card, ExtractTask, Source, Tasks
+from shoal.catalog.resolve import Catalog
+from shoal.core import events as ev
+from shoal.core.models import ModelState
+from shoal.errors import ComputeFailed, ErrorInfo, InvalidItem
+from shoal.tasks.outputs import Rows
+from shoal.telemetry.metrics import WorkerMetrics
+from shoal.values import ExtractParams
+from shoal.wire.arrays import from_wire, to_wire
+from shoal.wire.queue import Reply, Unit
+from shoal.wire.socket import Done, Run
+from shoal.worker.batches import Batches
+from shoal.worker.models import spec_of
+from shoal.worker.prepared import Prepared, several
+from shoal.worker.stash import Stash
+from shoal.worker.watch import Watch
+
+EXTRACT = ExtractTask("sequence-labels", ["a"])
+CARD = Card("m", Source(dir="/m"), "fake", Tasks(extract=EXTRACT), max_tokens=8)
+
+
+def sequence(*ids: int) -> Prepared:
+    return Prepared(ids=np.array(ids, np.int32), length=len(ids))
+
+
+def summed(rows: Sequence[Rows], query: Rows | None) -> bytes:
+    """An answer that tells which rows it was made of."""
+    own = [int(np.asarray(row["extract"])[0]) for row in rows]
+    return msgspec.msgpack.encode({"rows": own, "query": query and int(query["extract"][0])})  # type: ignore[index]
+
+
+class Rig:
+    """Units of one model, batches of them, and what each is answered with."""
+
+    def __init__(self, **units: list[Prepared]) -> None:
+        self.stashes = {}
+        for name, items in units.items():
+            own = [b'"x"'] * sum(item.finish is not None for item in items)
+            unit = Unit(name, "r", "m", "extract", ExtractParams(), "json", own, 60.0, "here")
+            self.stashes[name] = Stash(unit, "ack", 1, 0.0, 0.0)
+            self.stashes[name].prepared([*items], 0.0)
+        watch = Watch(WorkerMetrics(), {"m": ModelState(spec_of(CARD, CARD.profile("cpu")))}, None)
+        self.batches = Batches(dict(self.stashes), watch, Catalog([CARD]))
+
+    def run(self, batch: int, *items: tuple[str, int]) -> Run:
+        lengths = [self.stashes[u].items[i].length for u, i in items]  # type: ignore[union-attr]
+        each = [ev.Item(*item, length) for item, length in zip(items, lengths, strict=True)]
+        return self.batches.started(ev.Run("cpu", batch, "m", each, 0.1), 1.0)
+
+    def done(self, run: Run, failed: dict[int, ErrorInfo] | None = None) -> None:
+        """Each sequence is answered with its first token."""
+        assert run.tokens is not None
+        assert run.lengths is not None
+        lengths = from_wire(run.lengths)
+        firsts = from_wire(run.tokens)[np.cumsum(lengths) - lengths]
+        rows = np.where(firsts < 0, np.nan, firsts)[:, None].astype(np.float32)
+        self.batches.done(
+            "cpu", Done(run.batch, {"extract": to_wire(rows)}, 0.1, failed=failed or {})
+        )
+
+    def answer(self, unit: str) -> tuple[list[object], Reply]:
+        stash = self.stashes[unit]
+        stash.finish()
+        reply = stash.answer("w")
+        return [msgspec.msgpack.decode(answer) for answer in reply.objects], reply
+
+
+def test_each_item_gets_the_rows_of_its_own_sequences() -> None:
+    two = several([sequence(1, 1), sequence(2)], summed)
+    rig = Rig(u=[two, several([sequence(3)], summed)], v=[several([sequence(4)] * 3, summed)])
+    run = rig.run(1, ("u", 0), ("v", 0), ("u", 1))
+    assert run.lengths is not None
+    assert from_wire(run.lengths).tolist() == [2, 1, 1, 1, 1, 1]
+    rig.done(run)
+    told, reply = rig.answer("u")
+    assert told == [{"rows": [1, 2], "query": None}, {"rows": [3], "query": None}]
+    assert reply.tokens == [3, 1]
+    assert rig.answer("v")[0] == [{"rows": [4, 4, 4], "query": None}]
+
+
+def test_an_item_fails_with_any_of_its_sequences() -> None:
+    two = several([sequence(1), sequence(2)], summed)
+    rig = Rig(u=[two, two, two])
+    run = rig.run(1, ("u", 0), ("u", 1), ("u", 2))
+    rig.done(run, {3: ComputeFailed("no").info})
+    told, reply = rig.answer("u")
+    assert len(told) == 2
+    assert {index: error.code for index, error in reply.errors.items()} == {1: "compute_failed"}
+    assert reply.tokens == [2, 0, 2]
+
+
+def test_what_is_not_finite_or_cannot_be_used_fails_alone() -> None:
+    def picky(rows: Sequence[Rows], query: Rows | None) -> bytes:
+        raise ValueError("cannot reshape")
+
+    items = [several([sequence(1), sequence(-1)], summed), several([sequence(2)], picky)]
+    rig = Rig(u=[*items, several([sequence(3)], summed)])
+    rig.done(rig.run(1, ("u", 0), ("u", 1), ("u", 2)))
+    told, reply = rig.answer("u")
+    assert told == [{"rows": [3], "query": None}]
+    codes = [reply.errors[index].code for index in (0, 1)]
+    assert codes == ["model_output_invalid", "compute_failed"]
+    assert "cannot reshape" in reply.errors[1].message
+
+
+def test_a_query_is_computed_once_and_its_rows_go_to_every_item() -> None:
+    """In whichever batch; its tokens count for each."""
+    documents = [several([sequence(n, n)], summed) for n in range(3)]
+    rig = Rig(u=[*documents, sequence(7)])
+    rig.done(rig.run(1, ("u", 0), ("u", 1)))
+    rig.done(rig.run(2, ("u", 2), ("u", 3)))
+    told, reply = rig.answer("u")
+    assert told == [{"rows": [n], "query": 7} for n in range(3)]
+    assert reply.tokens == [3, 3, 3]
+    assert not reply.truncated
+
+
+@pytest.mark.parametrize("how", ["failed", "not finite"])
+def test_without_its_query_no_item_has_an_answer(how: str) -> None:
+    documents = [several([sequence(1)], summed), several([sequence(2)], summed)]
+    rig = Rig(u=[*documents, sequence(-1 if how == "not finite" else 7)])
+    run = rig.run(1, ("u", 0), ("u", 1), ("u", 2))
+    rig.done(run, {2: InvalidItem("no").info} if how == "failed" else None)
+    told, reply = rig.answer("u")
+    assert not told
+    code = "invalid_item" if how == "failed" else "model_output_invalid"
+    assert {index: error.code for index, error in reply.errors.items()} == {0: code, 1: code}
+    assert reply.tokens == [0, 0]
