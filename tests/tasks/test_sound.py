@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import transformers
 from scipy.signal import resample_poly  # type: ignore[import-untyped]
 
-from shoal.tasks.sound import Samples, log_mel, mel_filters, resampled, silence
+from shoal.tasks.sound import Samples, log_mel, mel_filters, resampled, silence, windows
 
 Extractor: Any = transformers.WhisperFeatureExtractor
 RATES = [8000, 11025, 11999, 12000, 22050, 24000, 32000, 44100, 48000, 96000]
@@ -92,3 +93,24 @@ def test_silence_is_told_as_silence() -> None:
     ours = log_mel(samples, 80, 16000, 400, 160, 480_000)
     np.testing.assert_allclose(ours, np.asarray(theirs)[:, : ours.shape[1]], atol=1e-6)
     assert silence(ours) == pytest.approx(float(np.asarray(theirs)[0, -1]))
+
+
+def test_windows_are_cut_in_pauses() -> None:
+    samples = speech(70)
+    samples[27 * 16000 : 27 * 16000 + 8000] = 0
+    samples[53 * 16000 : 53 * 16000 + 8000] *= 1e-3
+    parts = windows(samples, 480_000, 16000)
+    np.testing.assert_array_equal(np.concatenate([part for _, part in parts]), samples)
+    assert all(len(part) <= 480_000 for _, part in parts)
+    assert parts[0][0] == 0
+    assert 27 * 16000 < parts[1][0] < 27 * 16000 + 8000
+    assert 53 * 16000 < parts[2][0] < 53 * 16000 + 8000
+    for (start, part), (following, _) in pairwise(parts):
+        assert start + len(part) == following
+
+
+@pytest.mark.parametrize("count", [0, 5, 480_000, 480_001])
+def test_windows_of_little_and_of_a_flat_sound(count: int) -> None:
+    parts = windows(np.ones(count, np.float32), 480_000, 16000)
+    assert sum(len(part) for _, part in parts) == count
+    assert len(parts) == 1 + (count > 480_000)

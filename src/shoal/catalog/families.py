@@ -21,6 +21,7 @@ class Family(msgspec.Struct, frozen=True):
         positions: how many there are where `config.json` does not say.
         code: classes of the code that its models bring along, where they do: the family computes
             what those do, and they are never run.
+        media: what its models take besides text, decoded by the worker.
         files: whether its models are folders with weights and a tokenizer.
     """
 
@@ -30,6 +31,7 @@ class Family(msgspec.Struct, frozen=True):
     position_offset: int | None = 0
     positions: int | None = None
     code: tuple[str, ...] = ()
+    media: tuple[str, ...] = ()
     files: bool = True
 
 
@@ -37,8 +39,8 @@ FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
         Family("bert", ("bert",), ("BertModel", "BertForMaskedLM", "BertForPreTraining")),
-        Family("clip", ("clip",), ("CLIPModel",)),
-        Family("siglip", ("siglip",), ("SiglipModel",)),
+        Family("clip", ("clip",), ("CLIPModel",), media=("image",)),
+        Family("siglip", ("siglip",), ("SiglipModel",), media=("image",)),
         Family("deberta", ("deberta-v2",), ("DebertaV2Model", "DebertaV2ForMaskedLM")),
         Family("distilbert", ("distilbert",), ("DistilBertModel", "DistilBertForMaskedLM")),
         Family("mpnet", ("mpnet",), ("MPNetModel", "MPNetForMaskedLM"), position_offset=2),
@@ -53,8 +55,8 @@ FAMILIES: dict[str, Family] = {
             ),
             position_offset=None,
         ),
-        Family("whisper", ("whisper",), ("WhisperForConditionalGeneration",)),
-        Family("vit", ("vit",), ("ViTModel", "ViTForImageClassification")),
+        Family("whisper", ("whisper",), ("WhisperForConditionalGeneration",), media=("audio",)),
+        Family("vit", ("vit",), ("ViTModel", "ViTForImageClassification"), media=("image",)),
         Family("modernbert", ("modernbert",), ("ModernBertModel", "ModernBertForMaskedLM")),
         Family(
             "nomic",

@@ -72,11 +72,11 @@ class SoundProcessing(msgspec.Struct, frozen=True):
     sampling_rate: int = 16000
     hop_length: int = 160
     n_fft: int = 400
-    chunk_length: int = 30
+    chunk_length: float = 30
 
     @property
     def chunk_samples(self) -> int:
-        return self.chunk_length * self.sampling_rate
+        return int(self.chunk_length * self.sampling_rate)
 
 
 class _StoredImages(msgspec.Struct, frozen=True):

@@ -81,6 +81,13 @@ class WorkerSettings(CommonSettings, frozen=True, forbid_unknown_fields=True, kw
     payload_held_bytes: Annotated[
         int, doc("Fetched payloads in memory together; one that is larger comes alone.", ge=1)
     ] = 128 * 1024 * 1024
+    media_pixels: Annotated[
+        int,
+        doc(
+            "Pixels of an image at most, told before it is decoded; also of what it grows to.", ge=1
+        ),
+    ] = 50_000_000
+    media_seconds: Annotated[float, doc("Seconds of a sound at most.", gt=0)] = 1800.0
     load_cooldown_s: Annotated[
         float,
         doc(

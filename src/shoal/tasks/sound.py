@@ -80,6 +80,35 @@ def _filters(up: int, down: int) -> list[tuple[int, Samples]]:
     return found
 
 
+#: A window ends where this long is quietest ...
+_PAUSE_S = 0.2
+#: ... in so much of its end.
+_SEARCHED_S = 6.0
+
+
+def windows(samples: Samples, limit: int, rate: int) -> list[tuple[int, Samples]]:
+    """A sound in parts of at most `limit` samples, each with where it starts; cut in pauses."""
+    parts = []
+    start = 0
+    while len(samples) - start > limit:
+        stop = start + limit
+        stop -= min(limit // 2, _from_pause(samples[start:stop], rate))
+        parts.append((start, samples[start:stop]))
+        start = stop
+    return [*parts, (start, samples[start:])]
+
+
+def _from_pause(samples: Samples, rate: int) -> int:
+    """How far from the end of these samples the middle of their quietest moment is."""
+    pause = int(_PAUSE_S * rate)
+    searched = samples[-int(_SEARCHED_S * rate) :].astype(np.float64) ** 2
+    if len(searched) <= pause:
+        return 0
+    sums = np.concatenate([[0.0], np.cumsum(searched)])
+    quietest = int((sums[pause:] - sums[:-pause]).argmin())
+    return len(searched) - (quietest + pause // 2)
+
+
 def log_mel(samples: Samples, bins: int, rate: int, window: int, hop: int, limit: int) -> Samples:
     """The spectrogram of a sound that is followed by silence: [bins, frames] float32.
 

@@ -23,6 +23,9 @@ from shoal.worker.prepared import Prepared
 from shoal.worker.stash import Stash
 from shoal.worker.watch import Watch
 
+#: Of an item that is media; and in the place of media, of an item that is none.
+_NO_IDS = np.zeros(0, np.int32)
+
 
 class _Running(msgspec.Struct, frozen=True):
     """A batch that is with a runtime.
@@ -154,16 +157,18 @@ class Batches:
 
 def packed(batch: int, model: str, heads: list[str], items: list[Prepared]) -> Run:
     """Sequences that were prepared for one model, as its runtime takes them."""
-    if items[0].ids is None:
+    if items[0].ids is None and items[0].input is None:
         texts = [i.text or "" for i in items] if any(i.text is not None for i in items) else None
         media = [i.media or b"" for i in items] if any(i.media for i in items) else None
         return Run(batch, model, heads, texts=texts, media=media)
-    ids = [i.ids for i in items if i.ids is not None]
+    ids = [_NO_IDS if i.ids is None else i.ids for i in items]
     lengths = np.array([len(i) for i in ids], dtype=np.int32)
     tokens = ids[0] if len(ids) == 1 else np.concatenate(ids)
     splits = [i.split for i in items]
     second = to_wire(np.array(splits, dtype=np.int32)) if any(splits) else None
-    return Run(batch, model, heads, to_wire(tokens), to_wire(lengths), splits=second)
+    decoded = any(i.input is not None for i in items)
+    inputs = [to_wire(_NO_IDS if i.input is None else i.input) for i in items] if decoded else None
+    return Run(batch, model, heads, to_wire(tokens), to_wire(lengths), splits=second, inputs=inputs)
 
 
 def _outputs(done: Done, asked: list[str], sequences: int) -> dict[str, Output]:

@@ -245,7 +245,7 @@ class Lanes:
             if model not in self.preparers:
                 inputs = process.hello.capabilities.inputs
                 self.preparers[model] = await asyncio.to_thread(
-                    preparer_of, card, folder, profile, inputs
+                    preparer_of, card, folder, profile, inputs, self._settings
                 )
         except ShoalError as error:
             self._load_failed(lane, model, error.message)

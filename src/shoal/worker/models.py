@@ -15,7 +15,7 @@ from shoal.core.models import ModelSpec
 from shoal.errors import ModelLoadFailed
 from shoal.settings import WorkerSettings
 from shoal.wire.socket import Load
-from shoal.worker.media import MediaPreparer
+from shoal.worker.media import DecodingPreparer, MediaPreparer, decodes
 from shoal.worker.prepared import Preparer
 from shoal.worker.text import PlainPreparer, TextPreparer
 
@@ -105,7 +105,9 @@ def files_of(card: Card, settings: WorkerSettings) -> Path:
     return fetch(card, cache_dir=settings.cache_dir, offline=settings.offline)
 
 
-def preparer_of(card: Card, folder: Path, profile: Profile, inputs: str) -> Preparer:
+def preparer_of(
+    card: Card, folder: Path, profile: Profile, inputs: str, settings: WorkerSettings
+) -> Preparer:
     """How this model's items are prepared; reads the tokenizer, blocking.
 
     Args:
@@ -118,6 +120,8 @@ def preparer_of(card: Card, folder: Path, profile: Profile, inputs: str) -> Prep
     taken = profile.options.get("inputs", inputs)
     if taken == "media":
         return MediaPreparer(card)
+    if card.takes_media and taken == "tokens" and decodes(card):
+        return DecodingPreparer(card, folder, settings)
     if card.takes_media:
         raise ModelLoadFailed(
             f"the card says `inputs: [{', '.join(card.inputs)}]`, and its runtime "

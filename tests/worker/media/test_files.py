@@ -8,6 +8,7 @@ import pytest
 
 from shoal.catalog.card import Card, Dense, EncodeTask, Input, Profile, Source, Tasks
 from shoal.errors import InvalidItem, ModelLoadFailed
+from shoal.settings import WorkerSettings
 from shoal.tasks.encode import Item, Media
 from shoal.values import EncodeParams
 from shoal.worker.batches import packed
@@ -75,6 +76,8 @@ def test_a_batch_has_files_texts_or_both() -> None:
 
 def test_a_card_and_its_runtime_agree_on_the_inputs(tmp_path: Path) -> None:
     profile = Profile(runtime="fake")
-    assert isinstance(preparer_of(card("image"), tmp_path, profile, "media"), MediaPreparer)
+    assert isinstance(
+        preparer_of(card("image"), tmp_path, profile, "media", WorkerSettings()), MediaPreparer
+    )
     with pytest.raises(ModelLoadFailed, match=r"`inputs: \[image\]`.*'fake' takes tokens only"):
-        preparer_of(card("image"), tmp_path, profile, "tokens")
+        preparer_of(card("image"), tmp_path, profile, "tokens", WorkerSettings())

@@ -18,10 +18,10 @@ from shoal.worker.text import guessed, prompt_of
 BYTES_PER_TOKEN = 1024
 
 #: The smallest files that are whole: one black pixel as PNG, one silent sample as WAV.
-_PIXEL = base64.b64decode(
+PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 )
-_SILENCE = base64.b64decode("UklGRiYAAABXQVZFZm10IBAAAAABAAEAgD4AAAB9AAACABAAZGF0YQIAAAAAAA==")
+SILENCE = base64.b64decode("UklGRiYAAABXQVZFZm10IBAAAAABAAEAgD4AAAB9AAACABAAZGF0YQIAAAAAAA==")
 
 
 class MediaPreparer:
@@ -35,7 +35,7 @@ class MediaPreparer:
     def probe(self) -> Item:
         if "text" in self._card.inputs:
             return "ready"
-        return Media(_PIXEL if "image" in self._card.inputs else _SILENCE)
+        return Media(PIXEL if "image" in self._card.inputs else SILENCE)
 
     def prepare(
         self, items: list[Item], params: Params, query: Item | None = None

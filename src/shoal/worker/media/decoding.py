@@ -1,0 +1,86 @@
+"""Files to what one model takes: an image as pixels, sound as spectrograms.
+
+Reads the folder's own word on sizes once. The libraries are loaded here and nowhere else: a worker
+that serves texts needs none of them.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+from numpy.typing import NDArray
+
+from shoal.catalog.preprocessing import image_processing, sound_processing
+from shoal.errors import ModelLoadFailed
+from shoal.settings import WorkerSettings
+from shoal.tasks.sound import Samples, windows
+
+#: What each kind of media needs besides numpy: module -> package.
+NEEDED = {"image": ("PIL", "pillow"), "audio": ("soundfile", "soundfile")}
+
+
+class Decoded(msgspec.Struct, frozen=True):
+    """What a file becomes: an array a sequence; `starts_s`: when each begins, of sound."""
+
+    arrays: list[NDArray[Any]]
+    starts_s: tuple[float, ...] = (0.0,)
+    seconds: float = 0.0
+
+
+class Decoder(Protocol):
+    """For one kind of media of one model."""
+
+    def decode(self, data: bytes) -> Decoded:
+        """Raises `InvalidItem` for a file that cannot be read, or is too large."""
+        ...
+
+
+class ImageDecoder:
+    """One array of pixels an image."""
+
+    def __init__(self, family: str, folder: Path, settings: WorkerSettings) -> None:
+        """Raises `ModelLoadFailed` where a library is missing, or the folder's word is."""
+        _need("image")
+        self._processing = image_processing(folder, family)
+        self._most = settings.media_pixels
+
+    def decode(self, data: bytes) -> Decoded:
+        """The image, resized and cropped."""
+        from shoal.worker.media.images import fitted, read_image
+
+        return Decoded([fitted(read_image(data, self._most), self._processing, self._most)])
+
+
+class SoundDecoder:
+    """A spectrogram for every window of a sound."""
+
+    def __init__(self, family: str, folder: Path, settings: WorkerSettings) -> None:
+        """As `ImageDecoder`."""
+        _need("audio")
+        self._processing = sound_processing(folder)
+        self._most_s = settings.media_seconds
+
+    def decode(self, data: bytes) -> Decoded:
+        """The sound in windows, cut where it is quiet."""
+        from shoal.worker.media.sound import read_sound, spectrogram
+
+        rate = self._processing.sampling_rate
+        samples = read_sound(data, rate, self._most_s)
+        parts: list[tuple[int, Samples]] = windows(samples, self._processing.chunk_samples, rate)
+        return Decoded(
+            [spectrogram(part, self._processing) for _, part in parts],
+            tuple(round(start / rate, 3) for start, _ in parts),
+            round(len(samples) / rate, 3),
+        )
+
+
+def _need(kind: str) -> None:
+    module, package = NEEDED[kind]
+    if find_spec(module) is None:
+        raise ModelLoadFailed(
+            f"models that take {kind} need the package {package}, which is not installed: "
+            "pip install 'shoal[media]'"
+        )

@@ -1,0 +1,215 @@
+"""From files as they come in to what a real runtime answers, against transformers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+
+from shoal.catalog.card import (
+    Card,
+    Dense,
+    EncodeTask,
+    ExtractTask,
+    Input,
+    Profile,
+    Source,
+    Tasks,
+)
+from shoal.errors import InvalidItem, InvalidRequest, ModelLoadFailed
+from shoal.runtimes.torch.runtime import TorchRuntime
+from shoal.settings import WorkerSettings
+from shoal.tasks.encode import Item, Media
+from shoal.values import EncodeParams, ExtractParams, ScoreParams
+from shoal.wire.arrays import from_wire
+from shoal.wire.outputs import read_outputs
+from shoal.worker.batches import packed
+from shoal.worker.media import DecodingPreparer, decoding
+from shoal.worker.models import load_of, preparer_of
+from shoal.worker.prepared import Prepared
+from tests.runtimes.torch import media, test_towers, test_whisper
+from tests.worker.media.drawn import picture, saved
+from tests.worker.media.test_sound import saved as sound_file
+from tests.worker.media.test_sound import tone
+
+WORDS = ["<start>", *(f"w{n}" for n in range(2, test_towers.END)), "<end>"]
+
+
+def tokenizer(folder: Path, words: list[str], around: bool) -> None:
+    made = Tokenizer(models.WordLevel({word: n + 1 for n, word in enumerate(words)}, "w2"))
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    if around:
+        special = [("<start>", 1), ("<end>", test_towers.END)]
+        made.post_processor = processors.TemplateProcessing("<start> $A <end>", None, special)
+    made.save(str(folder / "tokenizer.json"))
+
+
+def clip_card(**changes: Any) -> Card:
+    fields: dict[str, Any] = {
+        "inputs": ["text", "image"],
+        "tasks": Tasks(EncodeTask(Dense(20))),
+        "max_tokens": 12,
+    }
+    return Card("m", Source(dir="."), "clip", **(fields | changes))
+
+
+def clip(folder: Path) -> Any:
+    model = test_towers.clip(folder)
+    tokenizer(folder, WORDS, True)
+    return model
+
+
+def whisper_card(**changes: Any) -> Card:
+    fields: dict[str, Any] = {
+        "inputs": ["audio"],
+        "tasks": Tasks(extract=ExtractTask("transcript")),
+        "max_tokens": test_whisper.FRAMES // 2,
+    }
+    return Card("m", Source(dir="."), "whisper", **(fields | changes))
+
+
+def whisper(folder: Path) -> Any:
+    """Windows of 0.4 s, as its frames are of 10 ms."""
+    model = test_whisper.save(folder, several=True)
+    said = {"feature_size": 16, "sampling_rate": 1600, "hop_length": 16, "n_fft": 40}
+    (folder / "preprocessor_config.json").write_text(json.dumps(said | {"chunk_length": 0.4}))
+    tokenizer(folder, [f" w{n}" for n in range(1, 50)], False)
+    return model
+
+
+def preparer(card: Card, folder: Path, **settings: Any) -> DecodingPreparer:
+    made = preparer_of(card, folder, Profile(), "tokens", WorkerSettings(**settings))
+    assert isinstance(made, DecodingPreparer)
+    return made
+
+
+def test_texts_and_files_become_the_vectors_of_transformers(tmp_path: Path) -> None:
+    model, card, runtime = clip(tmp_path), clip_card(), TorchRuntime()
+    runtime.load(load_of(card, tmp_path, Profile()))
+    images = [picture(61, 40), picture(40, 70, seed=9)]
+    items: list[Item] = [
+        Media(saved(images[0], "PNG"), "image"),
+        "w7 w9 w11",
+        Media(saved(images[1], "BMP")),
+    ]
+    prepared = preparer(card, tmp_path).prepare(items, EncodeParams())
+    assert all(isinstance(item, Prepared) for item in prepared), prepared
+    done = runtime.run(packed(1, "m", ["dense"], prepared))  # type: ignore[arg-type]
+    processor = CLIPImageProcessorPil(
+        size=16, crop_size=16, image_mean=media.MEAN, image_std=media.STD
+    )
+    pixels = processor(images, return_tensors="pt").pixel_values
+    with torch.inference_mode():
+        theirs = model.get_image_features(pixels).pooler_output
+        text = model.get_text_features(torch.tensor([[1, 7, 9, 11, 60]])).pooler_output
+    ours = media.rows(done)
+    media.close(ours[[0, 2]], theirs)
+    media.close(ours[1:2], text)
+
+
+def test_sound_becomes_a_transcript_with_times(tmp_path: Path) -> None:
+    whisper(tmp_path)
+    card, runtime = whisper_card(), TorchRuntime()
+    runtime.load(load_of(card, tmp_path, Profile()))
+    noise = np.random.default_rng(5).normal(size=1600).astype(np.float32) / 9  # three windows
+    (item,) = preparer(card, tmp_path).prepare(
+        [Media(sound_file(noise, 1600, "WAV", "FLOAT"))], ExtractParams()
+    )
+    assert isinstance(item, Prepared)
+    assert len(item.sequences) >= 3
+    done = runtime.run(packed(1, "m", ["extract"], [*item.sequences]))
+    output = read_outputs(done.arrays, done.lengths, done.indices, len(item.sequences))["extract"]
+    assert item.finish is not None
+    answer = item.finish([{"extract": row} for row in output.rows()], None)
+    assert isinstance(answer, bytes)
+    told = msgspec.msgpack.decode(answer)
+    assert told["language"] in ("de", "en")
+    edges = [edge for s in told["segments"] for edge in (s["start_s"], s["end_s"])]
+    assert edges == sorted(edges)
+    assert 0 <= edges[0] < 0.4 < edges[-1] <= 1.0
+    words = told["text"].split()
+    assert words == " ".join(segment["text"] for segment in told["segments"]).split()
+    said = from_wire(done.arrays["extract"])
+    assert len(words) == np.count_nonzero(said < 50)
+
+
+@pytest.mark.parametrize(
+    ("item", "why"),
+    [
+        (Media(b""), "is empty"),
+        (Media(b"hello"), "no image that can be read"),
+        (Media(b"x", "audio"), "takes text or image, no audio"),
+        (Media(saved(picture(400, 300), "PNG")), "400 x 300 pixels, and at most 100000"),
+    ],
+)
+def test_a_wrong_file_fails_alone(tmp_path: Path, item: Item, why: str) -> None:
+    clip(tmp_path)
+    good = Media(saved(picture(), "PNG"))
+    made = preparer(clip_card(), tmp_path, media_pixels=100_000)
+    first, wrong, last = made.prepare([good, item, "w5"], EncodeParams())
+    assert isinstance(first, Prepared)
+    assert isinstance(last, Prepared)
+    assert first.input is not None
+    assert last.ids is not None
+    assert isinstance(wrong, InvalidItem)
+    assert why in wrong.message
+
+
+def test_a_model_without_texts_refuses_them(tmp_path: Path) -> None:
+    whisper(tmp_path)
+    made = preparer(whisper_card(), tmp_path, media_seconds=1.0)
+    sound = sound_file(tone(1600, 1.1), 1600, "WAV")
+    text, ids, long = made.prepare(["hello", [1, 2], Media(sound)], ExtractParams())
+    assert isinstance(text, InvalidItem)
+    assert "takes audio, no text" in text.message
+    assert isinstance(ids, InvalidItem)
+    assert "no token ids" in ids.message
+    assert isinstance(long, InvalidItem)
+    assert "lasts 1.1 s" in long.message
+
+
+def test_one_vector_is_of_one_window(tmp_path: Path) -> None:
+    whisper(tmp_path)
+    made = preparer(whisper_card(tasks=Tasks(EncodeTask(Dense(32)))), tmp_path)
+    short, long = (Media(sound_file(tone(1600, s), 1600, "WAV")) for s in (0.3, 0.9))
+    fits, not_so = made.prepare([short, long], EncodeParams())
+    assert isinstance(fits, Prepared)
+    assert isinstance(not_so, InvalidItem)
+    assert "lasts 0.9 s, and one vector is of" in not_so.message
+
+
+def test_what_a_model_does_not_do_is_refused(tmp_path: Path) -> None:
+    clip(tmp_path)
+    made = preparer(clip_card(), tmp_path)
+    for params in (ExtractParams(), ScoreParams(b"")):
+        with pytest.raises(InvalidRequest, match="'m' does not do this task"):
+            made.prepare([Media(saved(picture(), "PNG"))], params)
+
+
+@pytest.mark.parametrize("inputs", [["text", "image"], ["image"]])
+def test_each_model_can_be_probed(tmp_path: Path, inputs: list[Input]) -> None:
+    clip(tmp_path)
+    made = preparer(clip_card(inputs=inputs), tmp_path)
+    (item,) = made.prepare([made.probe], EncodeParams())
+    assert isinstance(item, Prepared)
+
+
+def test_a_missing_library_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clip(tmp_path)
+    monkeypatch.setitem(decoding.NEEDED, "image", ("no_such_module", "pillow"))
+    with pytest.raises(ModelLoadFailed, match=r"need the package pillow.*shoal\[media\]"):
+        preparer(clip_card(), tmp_path)
+
+
+def test_a_family_that_takes_no_sound_is_not_given_any(tmp_path: Path) -> None:
+    with pytest.raises(ModelLoadFailed, match="takes tokens only"):
+        preparer(clip_card(inputs=["audio"]), tmp_path)
