@@ -16,7 +16,7 @@ T5_SHAPE: dict[str, Any] = {
     "d_ff": 64,
     "num_layers": 2,
     "num_heads": 4,
-    "initializer_factor": 3.0,
+    "initializer_factor": 1.5,
 }
 
 T5 = Row(
