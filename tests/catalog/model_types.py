@@ -18,6 +18,7 @@ OTHERS = {
     "xlm-roberta-large-ner-hrl": "xlm-roberta",
     "xlm-roberta-base-language-detection": "xlm-roberta",
     "bge-m3-zeroshot-v2.0": "xlm-roberta",
+    "snowflake-arctic-embed-m-v2.0": "gte",
 }
 
 
