@@ -8,61 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from transformers import CLIPConfig, CLIPModel, SiglipConfig, SiglipModel
 
 from shoal.runtimes.torch.runtime import TorchRuntime
-from shoal.wire.socket import Load
 from tests.runtimes.torch import made, media
-
-END = 60
-SIDE = {"num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 40}
-TEXT: dict[str, Any] = SIDE | {"hidden_size": 24, "vocab_size": 64, "max_position_embeddings": 12}
-VISION: dict[str, Any] = SIDE | {"hidden_size": 32, "image_size": 16, "patch_size": 4}
-
-
-def clip(folder: Path, text: dict[str, Any] | None = None, **vision: Any) -> Any:
-    text = TEXT | {"eos_token_id": END, "bos_token_id": 1, "pad_token_id": 0} | (text or {})
-    config = CLIPConfig(text_config=text, vision_config=VISION | vision, projection_dim=20)
-    return media.save(folder, CLIPModel(config))
-
-
-def siglip(folder: Path, text: dict[str, Any] | None = None, **vision: Any) -> Any:
-    text = TEXT | {"hidden_size": 32, "pad_token_id": 3} | (text or {})
-    config = SiglipConfig(text_config=text, vision_config=VISION | vision)
-    return media.save(
-        folder, SiglipModel(config), do_center_crop=False, size={"height": 16, "width": 16}
-    )
-
-
-def load(folder: Path, family: str, **changes: Any) -> Load:
-    fields: dict[str, Any] = {"heads": {"dense": {}, "extract": {"head": "image-text"}}}
-    return made.load(folder, family=family, max_tokens=12, **(fields | changes))
-
-
-def texts(count: int = 9) -> list[list[int]]:
-    """Of every length, with an end token; one has a second one inside."""
-    rng = np.random.default_rng(8)
-    items = [[1, *rng.integers(4, END, n % 10 + 1).tolist(), END] for n in range(9)]
-    items[5][2] = END
-    return items[:count]
-
-
-def text_features(model: Any, items: list[list[int]]) -> torch.Tensor:
-    """One at a time; SigLIP's filled up as its tokenizer does."""
-    rows = []
-    for item in items:
-        if isinstance(model, SiglipModel):
-            item = item + [3] * (12 - len(item))
-        with torch.inference_mode():
-            rows.append(model.get_text_features(torch.tensor([item])).pooler_output[0])
-    return torch.stack(rows)
-
-
-def image_features(model: Any, items: list[Any]) -> torch.Tensor:
-    with torch.inference_mode():
-        features: torch.Tensor = model.get_image_features(media.pixel_values(items)).pooler_output
-    return features
+from tests.runtimes.torch.towers import (
+    END,
+    VISION,
+    clip,
+    image_features,
+    load,
+    logits,
+    siglip,
+    text_features,
+    texts,
+)
 
 
 @pytest.mark.parametrize(
@@ -95,9 +54,7 @@ def test_products_of_rows_are_the_logits_of_the_model(
     model = make(tmp_path)
     runtime.load(load(tmp_path, make.__name__))
     words, pictures = [[1, *range(4, 13), END], [1, *range(20, 29), END]], media.images(3)
-    filled = [ids + [3] * (12 - len(ids)) if make is siglip else ids for ids in words]
-    with torch.inference_mode():
-        theirs = model(torch.tensor(filled), media.pixel_values(pictures)).logits_per_image
+    theirs = logits(model, words, pictures)
     rows = media.rows(media.run(runtime, [*words, *pictures], "extract"), "extract")
     assert rows.shape[1] == (20 if make is clip else 32) + 1
     np.testing.assert_allclose(rows[2:] @ rows[:2].T, theirs, atol=1e-4, rtol=1e-4)

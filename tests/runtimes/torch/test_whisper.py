@@ -7,109 +7,29 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-import transformers
-from transformers import WhisperConfig, WhisperForConditionalGeneration
 
 from shoal.runtimes.torch.runtime import TorchRuntime
 from shoal.wire.arrays import from_wire
-from shoal.wire.socket import Done, Load
 from tests.runtimes.torch import made, media
-
-Generation: Any = transformers.GenerationConfig
-FRAMES = 40
-#: Token ids: 0 to 49 are words, then the end, the start, languages, tasks, "no times", times.
-END, START, GERMAN, ENGLISH, TRANSCRIBE, TRANSLATE, NO_TIMES = range(50, 57)
-SHAPE: dict[str, Any] = {
-    "vocab_size": NO_TIMES + 22,
-    "d_model": 32,
-    "encoder_layers": 2,
-    "decoder_layers": 2,
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 2,
-    "encoder_ffn_dim": 48,
-    "decoder_ffn_dim": 40,
-    "num_mel_bins": 16,
-    "max_source_positions": FRAMES // 2,
-    "max_target_positions": 24,
-    "pad_token_id": END,
-    "bos_token_id": END,
-    "eos_token_id": END,
-    "decoder_start_token_id": START,
-    "suppress_tokens": None,
-    "begin_suppress_tokens": None,
-}
-
-
-def save(folder: Path, *, several: bool, **changes: Any) -> Any:
-    """A model of one language, or of `several`."""
-    torch.manual_seed(3)
-    model: Any = WhisperForConditionalGeneration(WhisperConfig(**SHAPE))
-    for name, parameter in model.named_parameters():
-        torch.nn.init.normal_(parameter, mean=float("norm.weight" in name), std=0.3)
-    with torch.no_grad():  # so that texts end, some sooner and some later
-        model.model.decoder.embed_tokens.weight[END] *= 2.5
-    rules: dict[str, Any] = {
-        "decoder_start_token_id": START,
-        "eos_token_id": END,
-        "pad_token_id": END,
-        "no_timestamps_token_id": NO_TIMES,
-        "suppress_tokens": [3, 7, 11, *range(START, NO_TIMES)],
-        "begin_suppress_tokens": [5, END],
-        "max_initial_timestamp_index": 6,
-        "max_length": 24,
-        "is_multilingual": several,
-        "return_timestamps": False,
-    }
-    if several:
-        rules |= {
-            "lang_to_id": {"<|de|>": GERMAN, "<|en|>": ENGLISH},
-            "task_to_id": {"transcribe": TRANSCRIBE, "translate": TRANSLATE},
-        }
-    model.generation_config = Generation(**(rules | changes))
-    model.eval().save_pretrained(folder)
-    return model
-
-
-def load(folder: Path, **options: Any) -> Load:
-    heads = {"extract": {"head": "transcript"} | options, "dense": {}}
-    return made.load(folder, family="whisper", max_tokens=FRAMES // 2, heads=heads)
-
-
-def clips(count: int, frames: int = FRAMES) -> list[Any]:
-    rng = np.random.default_rng(6)
-    return list(rng.normal(size=(count, 16, frames)).astype(np.float32))
-
-
-def texts(done: Done) -> list[list[int]]:
-    assert not done.failed, done.failed
-    ids, lengths = from_wire(done.arrays["extract"]), from_wire(done.lengths["extract"])
-    assert ids.dtype == np.int32
-    return [part.tolist() for part in np.split(ids, np.cumsum(lengths)[:-1])]
-
-
-def reference(model: Any, items: list[Any], **options: Any) -> list[list[int]]:
-    """One clip at a time: without what a text begins with, up to its end.
-
-    Of the first window alone: where a text ends in the middle of its clip, `generate` goes on there.
-    """
-    said = []
-    for item in items:
-        frames = torch.from_numpy(item)[None]
-        told = model.generate(frames, num_beams=1, return_segments=True, **options)
-        ids = told["segments"][0][0]["result"].tolist()
-        begin = (START, TRANSCRIBE, TRANSLATE, NO_TIMES, GERMAN, ENGLISH)
-        said.append([token for token in ids if token not in (*begin, END)])
-    return said
+from tests.runtimes.torch.speech import (
+    ENGLISH,
+    FRAMES,
+    GERMAN,
+    NO_TIMES,
+    clips,
+    hidden,
+    load,
+    reference,
+    save,
+    texts,
+)
 
 
 def test_hidden_states_equal_transformers(runtime: TorchRuntime, tmp_path: Path) -> None:
     model = save(tmp_path, several=False)
     runtime.load(load(tmp_path))
     items = clips(10)
-    with torch.inference_mode():
-        theirs = model.model.encoder(torch.from_numpy(np.stack(items))).last_hidden_state
-    media.close(media.rows(media.run(runtime, items)), theirs.mean(1))
+    media.close(media.rows(media.run(runtime, items)), hidden(model, items).mean(1))
 
 
 @pytest.mark.parametrize("times", [False, True])

@@ -1,4 +1,4 @@
-"""The heads as the tests see them: the columns of the table in docs/models.md.
+"""The heads of texts as the tests see them: columns of the table in docs/models.md.
 
 A cell says which class of the reference library computes a head, what is made of its output, and
 how far ours may be off.
@@ -68,7 +68,7 @@ def _cosine_error(ours: Floats, reference: Floats) -> float:
 def _label_error(ours: Floats, reference: Floats) -> float:
     if ours.shape != reference.shape or (ours.argmax(-1) != reference.argmax(-1)).any():
         return float("inf")
-    return float(np.abs(ours - reference).max())
+    return float(np.abs(ours - reference).max() / max(1.0, np.abs(reference).max()))
 
 
 def _term_error(ours: Floats, reference: Floats) -> float:
@@ -79,9 +79,14 @@ def _term_error(ours: Floats, reference: Floats) -> float:
     return float(np.abs(ours - reference).max())
 
 
+def _id_error(ours: Floats, reference: Floats) -> float:
+    return 0.0 if ours.tolist() == reference.tolist() else float("inf")
+
+
 COSINE = Measure("1 − cosine", 1e-4, _cosine_error)
 LABELS = Measure("logits, labels equal", 1e-3, _label_error)
 TERMS = Measure("weights, terms equal", 1e-3, _term_error)
+IDS = Measure("token ids equal", 0.0, _id_error)
 
 _POOL: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "mean": lambda hidden: hidden.mean(0),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tests.runtimes.torch.families.cells import HEADS
 from tests.runtimes.torch.families.near_bert import NEAR_BERT
 from tests.runtimes.torch.families.near_llama import NEAR_LLAMA
 from tests.runtimes.torch.families.rotary_bert import ROTARY_BERT
@@ -10,13 +9,3 @@ from tests.runtimes.torch.families.row import Row
 from tests.runtimes.torch.families.t5_row import T5
 
 ROWS: dict[str, Row] = {row.family: row for row in (*NEAR_BERT, *ROTARY_BERT, *NEAR_LLAMA, T5)}
-
-
-def cells() -> list[tuple[str, str]]:
-    """Family and head of every cell of the table."""
-    return [
-        (family, head)
-        for family, row in ROWS.items()
-        for head, ways in HEADS.items()
-        if all(way.kind in row.classes for way in ways)
-    ]
