@@ -34,19 +34,19 @@ from shoal.worker.batches import packed
 from shoal.worker.media import DecodingPreparer, decoding
 from shoal.worker.models import load_of, preparer_of
 from shoal.worker.prepared import Prepared
-from tests.runtimes.torch import media, test_towers, test_whisper
+from tests.runtimes.torch import media, speech, towers
 from tests.worker.media.drawn import picture, saved
 from tests.worker.media.test_sound import saved as sound_file
 from tests.worker.media.test_sound import tone
 
-WORDS = ["<start>", *(f"w{n}" for n in range(2, test_towers.END)), "<end>"]
+WORDS = ["<start>", *(f"w{n}" for n in range(2, towers.END)), "<end>"]
 
 
 def tokenizer(folder: Path, words: list[str], around: bool) -> None:
     made = Tokenizer(models.WordLevel({word: n + 1 for n, word in enumerate(words)}, "w2"))
     made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     if around:
-        special = [("<start>", 1), ("<end>", test_towers.END)]
+        special = [("<start>", 1), ("<end>", towers.END)]
         made.post_processor = processors.TemplateProcessing("<start> $A <end>", None, special)
     made.save(str(folder / "tokenizer.json"))
 
@@ -61,7 +61,7 @@ def clip_card(**changes: Any) -> Card:
 
 
 def clip(folder: Path) -> Any:
-    model = test_towers.clip(folder)
+    model = towers.clip(folder)
     tokenizer(folder, WORDS, True)
     return model
 
@@ -70,14 +70,14 @@ def whisper_card(**changes: Any) -> Card:
     fields: dict[str, Any] = {
         "inputs": ["audio"],
         "tasks": Tasks(extract=ExtractTask("transcript")),
-        "max_tokens": test_whisper.FRAMES // 2,
+        "max_tokens": speech.FRAMES // 2,
     }
     return Card("m", Source(dir="."), "whisper", **(fields | changes))
 
 
 def whisper(folder: Path) -> Any:
     """Windows of 0.4 s, as its frames are of 10 ms."""
-    model = test_whisper.save(folder, several=True)
+    model = speech.save(folder, several=True)
     said = {"feature_size": 16, "sampling_rate": 1600, "hop_length": 16, "n_fft": 40}
     (folder / "preprocessor_config.json").write_text(json.dumps(said | {"chunk_length": 0.4}))
     tokenizer(folder, [f" w{n}" for n in range(1, 50)], False)
