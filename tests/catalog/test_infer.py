@@ -47,6 +47,7 @@ def test_a_sentence_transformers_folder(tmp_path: Path) -> None:
         ({"architectures": ["NomicBertModel"], "model_type": "nomic_bert"}, "nomic"),
         ({"architectures": ["NewModel"], "model_type": "new"}, "gte"),
         ({"architectures": ["GteModel"], "model_type": "gte"}, "gte"),
+        ({"architectures": ["Gemma3TextModel"], "model_type": "gemma3_text"}, "gemma3"),
         ({"architectures": ["LlamaModel"], "model_type": "llama"}, "llama"),
         ({"architectures": ["MistralModel"], "model_type": "mistral"}, "mistral"),
         ({"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"}, "qwen2"),

@@ -70,6 +70,7 @@ FAMILIES: dict[str, Family] = {
             ("NewModel", "NewForMaskedLM", "GteModel", "GteForMaskedLM"),
             code=("NewModel", "GteModel"),
         ),
+        Family("gemma3", ("gemma3_text",), ("Gemma3TextModel",)),
         Family("llama", ("llama",), ("LlamaModel",)),
         Family("mistral", ("mistral",), ("MistralModel",)),
         Family("qwen2", ("qwen2",), ("Qwen2Model",)),

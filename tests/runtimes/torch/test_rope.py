@@ -97,6 +97,12 @@ def test_what_is_not_computed_is_refused(said: dict[str, Any], error: str) -> No
         msgspec.convert({"rope_scaling": said}, RopeKeys)
 
 
+@pytest.mark.parametrize(("width", "fraction"), [(7, 1.0), (8, 0.1), (10, 0.5)])
+def test_only_pairs_turn(width: int, fraction: float) -> None:
+    with pytest.raises(ValueError, match="cannot turn in pairs"):
+        frequencies(Rope().over(10_000.0, fraction), width, POSITIONS)
+
+
 def test_fixed_ntk_is_the_published_formula() -> None:
     """https://kexue.fm/archives/9706 (6): base and all positions grow by the factor.
 

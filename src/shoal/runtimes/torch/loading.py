@@ -16,7 +16,7 @@ from shoal.runtimes.torch.heads.build import build
 from shoal.runtimes.torch.layers import Layers
 from shoal.runtimes.torch.media import Takes
 from shoal.runtimes.torch.packed import Filling
-from shoal.runtimes.torch.weights import Weights
+from shoal.runtimes.torch.weights import Shape, Weights
 from shoal.wire.socket import Load
 
 _DTYPES: dict[str, torch.dtype] = {
@@ -51,9 +51,10 @@ def load_parts(load: Load, device: torch.device) -> Parts:
             f"family {load.family!r} leaves the range of float16; use auto, float32 or bfloat16"
         )
     folder = Path(load.path)
-    config = read_config(folder / "config.json", family.config)
+    path = folder / "config.json"
+    config = read_config(path, family.config)
     weights = Weights(folder, family.rename)
-    weights.check(family.tensors(config))
+    weights.check(_expected(family, config, path))
     layers = Layers(weights, dtype or _half(family, weights), device)
     encoder = family.encoder(config, layers)
     if not 0 < load.max_tokens <= encoder.max_tokens:
@@ -66,6 +67,13 @@ def load_parts(load: Load, device: torch.device) -> Parts:
     takes = None if family.takes is None else family.takes(config)
     filling = None if family.fills is None else family.fills(config, folder)
     return Parts(encoder, heads, layers.bytes, takes, family.pools, filling)
+
+
+def _expected(family: Family[Any], config: Any, path: Path) -> dict[str, Shape]:
+    try:
+        return family.tensors(config)
+    except ValueError as error:  # keys that are fine each by itself
+        raise ModelLoadFailed(f"{path}: {error}") from None
 
 
 def _half(family: Family[Any], weights: Weights) -> torch.dtype:

@@ -14,10 +14,13 @@ import msgspec
 import torch
 from torch import Tensor
 
-Kind = Literal["default", "linear", "dynamic", "llama3", "yarn", "ntk"]
+Stretch = Literal["default", "linear", "dynamic", "llama3", "yarn", "ntk"]
 
-#: What a kind cannot do without.
-_NEEDED: dict[Kind, tuple[str, ...]] = {
+#: How layers attend, where config.json says it of each.
+Kind = Literal["full_attention", "sliding_attention"]
+
+#: What a way of stretching cannot do without.
+_NEEDED: dict[Stretch, tuple[str, ...]] = {
     "default": (),
     "linear": ("factor",),
     "dynamic": ("factor",),
@@ -33,8 +36,8 @@ class Rope(msgspec.Struct, frozen=True, kw_only=True):
     `type` is the older name of `rope_type`.
     """
 
-    rope_type: Kind | None = None
-    type: Kind | None = None
+    rope_type: Stretch | None = None
+    type: Stretch | None = None
     rope_theta: float | None = None
     partial_rotary_factor: float | None = None
     factor: float | None = None
@@ -55,7 +58,7 @@ class Rope(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"rope_type {self.kind!r} needs {' and '.join(missing)}")
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> Stretch:
         return self.rope_type or self.type or "default"
 
     def over(self, theta: float, fraction: float = 1.0) -> Rope:
@@ -79,6 +82,15 @@ class RopeKeys(msgspec.Struct, frozen=True, kw_only=True):
         """All of it in one; `theta` where the file says none."""
         said = self.rope_scaling or self.rope_parameters or Rope()
         return said.over(self.rope_theta or theta, self.partial_rotary_factor or 1.0)
+
+
+def by_kind(
+    kinds: list[Kind], said: dict[Kind, Rope], thetas: dict[Kind, float]
+) -> dict[str, Rope]:
+    """How the layers of each kind turn, of those kinds that there are."""
+    return {
+        kind: said.get(kind, Rope()).over(theta) for kind, theta in thetas.items() if kind in kinds
+    }
 
 
 class Frequencies(msgspec.Struct, frozen=True):
@@ -108,6 +120,8 @@ def frequencies(rope: Rope, head_width: int, max_positions: int) -> Frequencies:
     """What `rope` means for heads of a width in a model of so many positions."""
     theta, factor = rope.rope_theta or 0.0, rope.factor or 1.0
     width = int(head_width * (rope.partial_rotary_factor or 1.0))
+    if width < 2 or width % 2:
+        raise ValueError(f"{width} dimensions of a head cannot turn in pairs")
     plain = _inverse(theta, width)
     match rope.kind:
         case "default":

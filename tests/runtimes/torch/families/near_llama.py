@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from transformers import (
+    Gemma3TextConfig,
+    Gemma3TextForSequenceClassification,
+    Gemma3TextModel,
     LlamaConfig,
     LlamaForCausalLM,
     LlamaForSequenceClassification,
@@ -49,6 +52,15 @@ LLAMA3: dict[str, Any] = {
     "low_freq_factor": 1.0,
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 32,
+}
+
+#: Both kinds of layers, the local ones with a window of 9 tokens, or of 5 on each side.
+GEMMA3: dict[str, Any] = {
+    "num_hidden_layers": 4,
+    "layer_types": ["sliding_attention", "full_attention"] * 2,
+    "head_dim": 16,
+    "query_pre_attn_scalar": 24,
+    "sliding_window": 9,
 }
 
 NEAR_LLAMA = (
@@ -152,6 +164,27 @@ NEAR_LLAMA = (
                 "sliding_window": 9,
                 "attention_bias": True,
                 "mlp_bias": True,
+            },
+        ),
+        first_token=1,
+    ),
+    Row(
+        "gemma3",
+        lambda **changes: Gemma3TextConfig(**SHAPE | DECODER | GEMMA3 | changes),
+        {
+            "encoder": Gemma3TextModel,
+            "sequence": Gemma3TextForSequenceClassification,
+        },
+        variants=(
+            {},
+            {
+                "use_bidirectional_attention": True,
+                "attention_bias": True,
+                "hidden_activation": "gelu",
+                "rope_parameters": {
+                    "full_attention": LLAMA3,
+                    "sliding_attention": {"rope_type": "default", "rope_theta": 50.0},
+                },
             },
         ),
         first_token=1,

@@ -16,7 +16,7 @@ from tests.runtimes.torch.families.near_llama import NEAR_LLAMA
 from tests.runtimes.torch.families.row import randomize
 from tests.runtimes.torch.families.rows import ROWS
 
-DECODERS = [row.family for row in NEAR_LLAMA]
+DECODERS = [row.family for row in NEAR_LLAMA if row.family != "gemma3"]
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -37,6 +37,39 @@ def test_files_of_before_transformers_5(runtime: TorchRuntime, tmp_path: Path, f
     old = {"rope_theta": 90.0, "rope_scaling": {"type": "linear", "factor": 3.0}}
     made.change_config(tmp_path, {"rope_parameters": None} | old)
     _check(runtime, family, tmp_path, reference, made.random_items([60, 1, 17]))
+
+
+def test_gemma_of_before_transformers_5(runtime: TorchRuntime, tmp_path: Path) -> None:
+    """Bases, stretching and the pattern of layers by their first names."""
+    reference = ROWS["gemma3"].make(
+        "encoder",
+        tmp_path,
+        layer_types=["sliding_attention", "full_attention"] * 2,
+        rope_parameters={
+            "full_attention": {"rope_type": "linear", "rope_theta": 90.0, "factor": 3.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 40.0},
+        },
+    )
+    old = {
+        "layer_types": None,
+        "sliding_window_pattern": 2,
+        "rope_parameters": {},
+        "rope_theta": 90.0,
+        "rope_local_base_freq": 40.0,
+        "rope_scaling": {"rope_type": "linear", "factor": 3.0},
+    }
+    made.change_config(tmp_path, old)
+    _check(runtime, "gemma3", tmp_path, reference, made.random_items([60, 1, 17]))
+
+
+def test_gemma_in_half_precision(runtime: TorchRuntime, tmp_path: Path) -> None:
+    reference = ROWS["gemma3"].make("encoder", tmp_path)
+    runtime.load(made.load(tmp_path, family="gemma3", dtype="bfloat16"))
+    items = made.random_items([60, 1, 17, 33])
+    ours = made.vectors(made.run(runtime, items))
+    assert made.cosines(ours, made.pooled(reference, items, "mean")).min() > 0.998
+    with made.load_fails("float16"):
+        runtime.load(made.load(tmp_path, family="gemma3", dtype="float16"))
 
 
 def test_items_of_many_windows(runtime: TorchRuntime, tmp_path: Path) -> None:

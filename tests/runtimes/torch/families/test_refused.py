@@ -75,7 +75,18 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("gte", {"logn_attention_scale": True}, "logn_attention_scale"),
     ("gte", {"pack_qkv": False}, "pack_qkv"),
     ("gte", {"rope_scaling": {"type": "ntk"}}, "'ntk' needs factor"),
-    *((row.family, *case) for row in NEAR_LLAMA for case in NEAR_LLAMA_REFUSED),
+    *(
+        (row.family, *case)
+        for row in NEAR_LLAMA
+        if row.family != "gemma3"
+        for case in NEAR_LLAMA_REFUSED
+    ),
+    ("llama", {"head_dim": 7}, "7 dimensions of a head cannot turn in pairs"),
+    ("gemma3", {"model_type": "gemma3"}, "model_type"),
+    ("gemma3", {"attn_logit_softcapping": 30.0}, "attn_logit_softcapping"),
+    ("gemma3", {"num_key_value_heads": 3}, "num_attention_heads 4 is no multiple of num_key_"),
+    ("gemma3", {"layer_types": ["full_attention"]}, "layer_types names 1 layers, .* says 4"),
+    ("gemma3", {"rope_scaling": {"rope_type": "longrope"}}, "rope_type"),
     ("qwen3", {"layer_types": ["full_attention"]}, "layer_types names 1 layers"),
     ("qwen2", {"layer_types": ["sliding_attention"] * 2}, "use_sliding_window is off"),
     ("smollm3", {"no_rope_layers": [1]}, "no_rope_layers names 1 layers"),

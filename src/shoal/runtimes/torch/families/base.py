@@ -75,3 +75,10 @@ def check_heads(config: msgspec.Struct, width: str, heads: str) -> None:
     wide, many = getattr(config, width), getattr(config, heads)
     if many < 1 or wide % many:
         raise ValueError(f"{width} {wide} is no multiple of {heads} {many}")
+
+
+def check_layers(config: msgspec.Struct, key: str, layers: str) -> None:
+    """Raises `ValueError` naming both keys if a list says something of fewer or more layers."""
+    listed, many = getattr(config, key), getattr(config, layers)
+    if listed is not None and len(listed) != many:
+        raise ValueError(f"{key} names {len(listed)} layers, {layers} says {many}")

@@ -6,22 +6,31 @@ heads of the query share keys. Reference: `transformers.models.llama.modeling_ll
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, TypeVar
+from typing import ClassVar, TypeVar
 
 import msgspec
 
 from shoal.runtimes.torch.attention import Attention
-from shoal.runtimes.torch.families.base import Family, check_heads
+from shoal.runtimes.torch.families.base import Family, check_heads, check_layers
 from shoal.runtimes.torch.families.plan import Design, Norms, Plan, Product, Scale
 from shoal.runtimes.torch.families.rotary import RotaryEncoder, tensors
 from shoal.runtimes.torch.heads.layout import Classifier, Layout, Linear
 from shoal.runtimes.torch.linear import Activation
-from shoal.runtimes.torch.rope import RopeKeys, frequencies
+from shoal.runtimes.torch.rope import Kind, RopeKeys, frequencies
 
 _TURN = "all"
 _WORDS = "embed_tokens.weight"
 
-Kind = Literal["full_attention", "sliding_attention"]
+
+def qkv(heads: int, key_heads: int, width: int) -> dict[str, int]:
+    """The tensors of queries, keys and values, and how many rows each has."""
+    parts = {"q_proj": heads, "k_proj": key_heads, "v_proj": key_heads}
+    return {f"self_attn.{name}": count * width for name, count in parts.items()}
+
+
+def network(inner: int) -> dict[str, int]:
+    """The tensors of both halves of the gated network, and how many rows each has."""
+    return {"mlp.gate_proj": inner, "mlp.up_proj": inner}
 
 
 class Traits(msgspec.Struct, frozen=True):
@@ -97,9 +106,6 @@ class DecoderKeys(RopeKeys, frozen=True, kw_only=True):
         hidden, inner = self.hidden_size, self.intermediate_size
         heads, width = self.num_attention_heads, self.head_width
         key_heads = self.num_key_value_heads or heads
-        parts = {"q_proj": heads, "k_proj": key_heads, "v_proj": key_heads}
-        qkv = {f"self_attn.{name}": count * width for name, count in parts.items()}
-        network = {"mlp.gate_proj": inner, "mlp.up_proj": inner}
         return Plan(
             at=f"layers.{number}.",
             heads=heads,
@@ -107,9 +113,9 @@ class DecoderKeys(RopeKeys, frozen=True, kw_only=True):
             head_width=width,
             attention=self._attention(traits.window),
             turn=_TURN if traits.turns else None,
-            qkv=Product(hidden, qkv, traits.qkv_bias),
+            qkv=Product(hidden, qkv(heads, key_heads, width), traits.qkv_bias),
             out=Product(heads * width, {"self_attn.o_proj": hidden}, traits.out_bias),
-            inner=Product(hidden, network, traits.mlp_bias),
+            inner=Product(hidden, network(inner), traits.mlp_bias),
             down=Product(inner, {"mlp.down_proj": hidden}, traits.mlp_bias),
             activation=self.hidden_act,
             gate=0,
@@ -143,14 +149,8 @@ class WindowKeys(DecoderKeys, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.layer_types is None:
-            return
-        if len(self.layer_types) != self.num_hidden_layers:
-            raise ValueError(
-                f"layer_types names {len(self.layer_types)} layers, "
-                f"num_hidden_layers says {self.num_hidden_layers}"
-            )
-        if "sliding_attention" in self.layer_types and self.window is None:
+        check_layers(self, "layer_types", "num_hidden_layers")
+        if "sliding_attention" in (self.layer_types or ()) and self.window is None:
             raise ValueError("layer_types names sliding layers, but use_sliding_window is off")
 
     @property
@@ -168,7 +168,7 @@ class WindowKeys(DecoderKeys, frozen=True, kw_only=True):
 Keys = TypeVar("Keys", bound=DecoderKeys)
 
 
-def _rename(stored: str) -> str | None:
+def rename(stored: str) -> str | None:
     """A tensor's name without the prefix that heads' classes put before it."""
     # Angles were stored once; they follow from the config.
     return None if stored.endswith("rotary_emb.inv_freq") else stored.removeprefix("model.")
@@ -184,4 +184,4 @@ def _heads(config: DecoderKeys) -> Layout:
 
 def family(keys: type[Keys]) -> Family[Keys]:
     """The family of models whose config.json holds these keys."""
-    return Family(keys, _rename, tensors, RotaryEncoder, _heads)
+    return Family(keys, rename, tensors, RotaryEncoder, _heads)

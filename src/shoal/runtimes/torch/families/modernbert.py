@@ -11,16 +11,14 @@ from typing import Literal
 import msgspec
 
 from shoal.runtimes.torch.attention import Attention
-from shoal.runtimes.torch.families.base import Family, check_heads
+from shoal.runtimes.torch.families.base import Family, check_heads, check_layers
 from shoal.runtimes.torch.families.plan import Design, Norms, Plan, Product, Scale
 from shoal.runtimes.torch.families.rotary import RotaryEncoder, tensors
 from shoal.runtimes.torch.heads.layout import Classifier, Layout, Linear, MaskedLM, Norm
 from shoal.runtimes.torch.linear import Activation
-from shoal.runtimes.torch.rope import Frequencies, Rope, frequencies
+from shoal.runtimes.torch.rope import Kind, Rope, by_kind, frequencies
 
 _WORDS = "embeddings.tok_embeddings.weight"
-
-Kind = Literal["full_attention", "sliding_attention"]
 
 
 class ModernBertConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,11 +50,7 @@ class ModernBertConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_heads(self, "hidden_size", "num_attention_heads")
-        if self.layer_types is not None and len(self.layer_types) != self.num_hidden_layers:
-            raise ValueError(
-                f"layer_types names {len(self.layer_types)} layers, "
-                f"num_hidden_layers says {self.num_hidden_layers}"
-            )
+        check_layers(self, "layer_types", "num_hidden_layers")
 
     @property
     def design(self) -> Design:
@@ -65,27 +59,25 @@ class ModernBertConfig(msgspec.Struct, frozen=True, kw_only=True):
             "sliding_attention" if number % self.global_attn_every_n_layers else "full_attention"
             for number in range(self.num_hidden_layers)
         ]
-        head_width = self.hidden_size // self.num_attention_heads
         thetas: dict[Kind, float] = {
             "full_attention": self.global_rope_theta,
             "sliding_attention": self.local_rope_theta,
         }
-        turns: dict[str, Frequencies] = {
-            kind: frequencies(
-                self.rope_parameters.get(kind, Rope()).over(theta),
-                head_width,
-                self.max_position_embeddings,
-            )
-            for kind, theta in thetas.items()
-            if kind in kinds
-        }
+        turns = by_kind(kinds, self.rope_parameters, thetas)
         return Design(
             vocabulary=self.vocab_size,
             width=self.hidden_size,
             max_tokens=self.max_position_embeddings,
             words=_WORDS,
             layers=[self._layer(number, kind) for number, kind in enumerate(kinds)],
-            frequencies=turns,
+            frequencies={
+                kind: frequencies(
+                    rope,
+                    self.hidden_size // self.num_attention_heads,
+                    self.max_position_embeddings,
+                )
+                for kind, rope in turns.items()
+            },
             first_norm=self._norm("embeddings.norm"),
             last_norm=self._norm("final_norm"),
         )
