@@ -86,7 +86,6 @@ def test_flags_travel(gateway: ScriptedGateway) -> None:
     (seen,) = gateway.seen
     assert seen.headers["authorization"] == "Bearer k"
     assert seen.body["params"] == {
-        "outputs": ["dense"],
         "dimensions": 2,
         "dtype": "float32",
         "normalize": True,

@@ -134,16 +134,66 @@ async def _write(response: Response | None, send: Callable[[Asgi], Awaitable[Non
 
 
 async def answer(seen: Seen) -> Response:
-    params = seen.body["params"]
-    items = [
-        vector(item, params.get("dimensions", DIM), params["dtype"]) for item in seen.body["items"]
-    ]
+    """As its task; a score is the item's number, and an extraction its text."""
+    items = [_ANSWERS[seen.path.split("/")[2]](item, seen.body) for item in seen.body["items"]]
     return packed({"model": seen.path, "items": items, "usage": {"tokens": 2 * len(items)}})
 
 
+def _encoded(item: Any, body: Any) -> dict[str, Any]:
+    params = body["params"]
+    shape: dict[str, Any] = {"tokens": 2, "truncated": False}
+    for name in params.get("outputs", ["dense"]):
+        shape |= _OUTPUTS[name](item, params)
+    return shape
+
+
+def _dense(item: Any, params: Any) -> dict[str, Any]:
+    dtype, dim = params["dtype"], params.get("dimensions", DIM)
+    if dtype == "binary":
+        packed_bits = {"dtype": "binary", "shape": [1], "data": bytes([_value(item)])}
+        return {"dense": packed_bits}
+    shape = vector(item, dim, dtype)
+    if dtype in ("int8", "uint8"):
+        shape["dense"]["scale"] = 0.5
+    if dtype == "uint8":
+        shape["dense"]["zero_point"] = 1.0
+    return shape
+
+
+def _tensor(array: Any) -> dict[str, Any]:
+    return {"dtype": array.dtype.name, "shape": list(array.shape), "data": array.tobytes()}
+
+
+def _sparse(item: Any, params: Any) -> dict[str, Any]:
+    terms = {"indices": np.array([_value(item)], "<i4"), "values": np.array([0.5], "<f4")}
+    return {"sparse": {name: _tensor(array) for name, array in terms.items()}}
+
+
+def _multivector(item: Any, params: Any) -> dict[str, Any]:
+    return {"multivector": _tensor(np.full((2, DIM), _value(item), "<f4"))}
+
+
+_OUTPUTS = {"dense": _dense, "sparse": _sparse, "multivector": _multivector}
+
+
+def _scored(item: Any, body: Any) -> dict[str, Any]:
+    return {"score": float(item) / 100, "tokens": 2, "truncated": False}
+
+
+def _extracted(item: Any, body: Any) -> dict[str, Any]:
+    entity = {"text": str(item), "label": "N", "score": 0.5, "start": 0, "end": 1}
+    return {"entities": [entity], "tokens": 2, "truncated": True}
+
+
+_ANSWERS = {"encode": _encoded, "score": _scored, "extract": _extracted}
+
+
+def _value(item: Any) -> int:
+    return item[0] if isinstance(item, list) else int(item)
+
+
 def vector(item: str | list[int], dim: int = DIM, dtype: str = "float32") -> dict[str, Any]:
-    value = item[0] if isinstance(item, list) else int(item)
-    data = np.full(dim, value, dtype).tobytes()
+    data = np.full(dim, _value(item), dtype).tobytes()
     return {
         "dense": {"dtype": dtype, "shape": [dim], "data": data},
         "tokens": 2,

@@ -475,8 +475,11 @@ def test_an_answer_that_drips_is_bounded() -> None:
 
 
 async def test_an_abandoned_call_ends_its_requests(gateway: ScriptedGateway) -> None:
+    ended = threading.Event()
+
     async def never(seen: Seen) -> Response:
-        await asyncio.sleep(30)
+        while not ended.is_set():
+            await asyncio.sleep(0.01)
         return await answer(seen)
 
     gateway.script.extend([never, never])
@@ -487,3 +490,4 @@ async def test_an_abandoned_call_ends_its_requests(gateway: ScriptedGateway) -> 
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+    ended.set()

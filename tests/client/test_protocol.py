@@ -11,10 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.client.api import Get
-from shoal.client.encoding import Item, Limits, cut, item_bytes, items_of
-from shoal.client.job import EncodeCall, EncodeJob, Rows
+from shoal.client import Encoded
+from shoal.client.api import Api, Get
+from shoal.client.encode import Vectors
+from shoal.client.items import Item, Limits, cut, item_bytes, items_of
+from shoal.client.job import Call, Job
 from shoal.client.protocol import Answered, Exchange, Finished, Lost, Policy, Request, Retry, Send
+from shoal.client.question import Answers
 from shoal.errors import ConfigError, ShoalError
 from tests.client.scripted import MSGPACK, item_error, vector
 
@@ -145,10 +148,8 @@ def test_rows_are_joined_in_order_whatever_happens(
 ) -> None:
     policy = Policy(1e9, Retry(1000), rng)
     reports: list[tuple[int, int]] = []
-    call = EncodeCall(
-        "m", [str(n) for n in range(count)], {}, lambda d, t: reports.append((d, t)), False
-    )
-    job = EncodeJob(call, policy, bounds)
+    call = Call(lambda done, total: reports.append((done, total)), strict=False)
+    job = Api(policy, bounds).encode(call, "m", [str(n) for n in range(count)], {})
     for rows in _performed_in_any_order(job, rng):
         job.settle(rows)
     encoded = job.result()
@@ -162,10 +163,12 @@ def test_rows_are_joined_in_order_whatever_happens(
     assert not reports or reports[-1] == (count, count)
 
 
-def _performed_in_any_order(job: EncodeJob, rng: random.Random) -> list[Rows]:
+def _performed_in_any_order(
+    job: Job[Vectors, Encoded], rng: random.Random
+) -> list[Answers[Vectors]]:
     done = []
     while (exchange := job.next()) is not None:
-        step: Send | Finished[Rows] = exchange.begin(0.0)
+        step: Send | Finished[Answers[Vectors]] = exchange.begin(0.0)
         while isinstance(step, Send):
             step = exchange.handle(_serve(step, rng), 0.0)
         done.append(step.value)

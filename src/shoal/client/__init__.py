@@ -2,8 +2,25 @@
 
 from shoal.client.aio import AsyncClient
 from shoal.client.api import Model
-from shoal.client.encoding import Limits
-from shoal.client.result import Encoded
+from shoal.client.encode import Encoded
+from shoal.client.extract import Extracted
+from shoal.client.items import Limits
+from shoal.client.score import Scored
 from shoal.client.sync import Client
+from shoal.wire.objects import Entity, Extraction, Label, Segment
+from shoal.wire.outputs import Sparse
 
-__all__ = ["AsyncClient", "Client", "Encoded", "Limits", "Model"]
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "Encoded",
+    "Entity",
+    "Extracted",
+    "Extraction",
+    "Label",
+    "Limits",
+    "Model",
+    "Scored",
+    "Segment",
+    "Sparse",
+]

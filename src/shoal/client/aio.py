@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 import httpx
+import numpy as np
 from numpy.typing import NDArray
 
 from shoal.client.api import Api, Model
-from shoal.client.encoding import DEFAULT_LIMITS, Limits, Texts
+from shoal.client.encode import Encoded, EncodeOptions, dense_only, vectors_of
+from shoal.client.extract import Extracted, ExtractOptions
 from shoal.client.http import DEFAULT_URL, TIMED_OUT, Endpoint, answered
-from shoal.client.job import EncodeCall, EncodeJob, EncodeOptions, Report
+from shoal.client.items import DEFAULT_LIMITS, Given, Givens, Limits, listed
+from shoal.client.job import Call, Job, Report
 from shoal.client.progress import reporting
 from shoal.client.protocol import Answered, Exchange, Finished, Lost, Policy, Retry, Send
-from shoal.client.result import Encoded
+from shoal.client.score import Scored, ScoreOptions
+from shoal.wire.objects import Extraction
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 #: Checking so many takes about a millisecond; more are checked off the event loop.
-MANY_TEXTS = 1000
+MANY_ITEMS = 1000
 
 
 class AsyncClient:
@@ -45,28 +52,82 @@ class AsyncClient:
     async def encode(
         self,
         model: str,
-        texts: Texts,
+        items: Givens,
         *,
         progress: bool | Report = False,
         **options: Unpack[EncodeOptions],
     ) -> NDArray[Any]:
         """As `Client.encode`."""
-        with reporting(progress) as report:
-            return (await self._run(EncodeCall(model, texts, options, report))).vectors()
+        with reporting(progress, "encode") as report:
+            make = partial(self._api.encode, Call(report), model, items, dense_only(options))
+            return vectors_of(await self._run(make, items), items)
 
     async def encode_detailed(
         self,
         model: str,
-        texts: Texts,
+        items: Givens,
         *,
         progress: bool | Report = False,
         **options: Unpack[EncodeOptions],
     ) -> Encoded:
         """As `Client.encode_detailed`."""
-        with reporting(progress) as report:
-            return (
-                await self._run(EncodeCall(model, texts, options, report, strict=False))
-            ).result()
+        with reporting(progress, "encode") as report:
+            make = partial(self._api.encode, Call(report, False), model, items, options)
+            return await self._run(make, items)
+
+    async def score(
+        self,
+        model: str,
+        query: Given,
+        documents: Givens,
+        *,
+        progress: bool | Report = False,
+        **options: Unpack[ScoreOptions],
+    ) -> NDArray[np.float32]:
+        """As `Client.score`."""
+        with reporting(progress, "score") as report:
+            make = partial(self._api.score, Call(report), model, query, documents, options)
+            return (await self._run(make, documents)).scores
+
+    async def score_detailed(
+        self,
+        model: str,
+        query: Given,
+        documents: Givens,
+        *,
+        progress: bool | Report = False,
+        **options: Unpack[ScoreOptions],
+    ) -> Scored:
+        """As `Client.score_detailed`."""
+        with reporting(progress, "score") as report:
+            make = partial(self._api.score, Call(report, False), model, query, documents, options)
+            return await self._run(make, documents)
+
+    async def extract(
+        self,
+        model: str,
+        items: Givens,
+        *,
+        progress: bool | Report = False,
+        **options: Unpack[ExtractOptions],
+    ) -> list[Extraction]:
+        """As `Client.extract`."""
+        with reporting(progress, "extract") as report:
+            make = partial(self._api.extract, Call(report), model, items, options)
+            return (await self._run(make, items)).found
+
+    async def extract_detailed(
+        self,
+        model: str,
+        items: Givens,
+        *,
+        progress: bool | Report = False,
+        **options: Unpack[ExtractOptions],
+    ) -> Extracted:
+        """As `Client.extract_detailed`."""
+        with reporting(progress, "extract") as report:
+            make = partial(self._api.extract, Call(report, False), model, items, options)
+            return await self._run(make, items)
 
     async def models(self) -> list[Model]:
         """All models the gateway serves."""
@@ -100,20 +161,17 @@ class AsyncClient:
     ) -> None:
         await self.aclose()
 
-    async def _run(self, call: EncodeCall) -> EncodeJob:
-        if isinstance(call.texts, str | bytes) or len(call.texts) < MANY_TEXTS:
-            job = self._api.encode(call)
-        else:
-            job = await asyncio.to_thread(self._api.encode, call)
+    async def _run(self, make: Callable[[], Job[T, R]], given: Givens) -> R:
+        job = make() if _quick(given) else await asyncio.to_thread(make)
         try:
             async with asyncio.TaskGroup() as tasks:
                 for _ in range(job.in_flight):
                     tasks.create_task(self._drain(job))
         except ExceptionGroup as group:
             raise group.exceptions[0] from None
-        return job
+        return job.result()
 
-    async def _drain(self, job: EncodeJob) -> None:
+    async def _drain(self, job: Job[T, R]) -> None:
         while (exchange := job.next()) is not None:
             job.settle(await self._perform(exchange))
 
@@ -133,3 +191,9 @@ class AsyncClient:
         except httpx.RequestError as error:
             return self._endpoint.lost(error)
         return answered(response, response.content)
+
+
+def _quick(given: Givens) -> bool:
+    """Whether items are checked at once: files are read, and images written."""
+    items = listed(given)
+    return len(items) < MANY_ITEMS and all(isinstance(item, str | list | bytes) for item in items)

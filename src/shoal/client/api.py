@@ -10,10 +10,12 @@ from urllib.parse import quote
 
 import msgspec
 
-from shoal.client.encoding import Limits
-from shoal.client.job import EncodeCall, EncodeJob
+from shoal.client import encode, extract, score
+from shoal.client.items import Given, Givens, Limits, items_of, query_of
+from shoal.client.job import Call, Job
 from shoal.client.protocol import Answered, Exchange, Policy, Request
 from shoal.errors import ProtocolError, ShoalError
+from shoal.wire.objects import Extraction
 
 T = TypeVar("T")
 
@@ -101,8 +103,26 @@ class Api:
         self._policy = policy
         self._limits = limits
 
-    def encode(self, call: EncodeCall) -> EncodeJob:
-        return EncodeJob(call, self._policy, self._limits)
+    def encode(
+        self, call: Call, model: str, given: Givens, options: encode.EncodeOptions
+    ) -> Job[encode.Vectors, encode.Encoded]:
+        asked, items = encode.asked(model, options), items_of(given)
+        collector = encode.EncodeCollector(model, len(items), asked.fields["params"])
+        return Job(asked, items, collector, call, self._policy, self._limits)
+
+    def score(
+        self, call: Call, model: str, query: Given, given: Givens, options: score.ScoreOptions
+    ) -> Job[float, score.Scored]:
+        asked, items = score.asked(model, query_of(query), options), items_of(given)
+        collector = score.ScoreCollector(model, len(items))
+        return Job(asked, items, collector, call, self._policy, self._limits)
+
+    def extract(
+        self, call: Call, model: str, given: Givens, options: extract.ExtractOptions
+    ) -> Job[Extraction, extract.Extracted]:
+        asked, items = extract.asked(model, options), items_of(given)
+        collector = extract.ExtractCollector(model, len(items))
+        return Job(asked, items, collector, call, self._policy, self._limits)
 
     def models(self) -> Exchange[ModelList]:
         return Exchange(Get("/v1/models", ModelList), self._policy)

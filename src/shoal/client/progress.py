@@ -12,8 +12,8 @@ from shoal.client.job import Report
 
 
 @contextmanager
-def reporting(progress: bool | Report) -> Iterator[Report]:
-    """The function to call with (texts answered, texts in all); a bar goes to stderr."""
+def reporting(progress: bool | Report, label: str) -> Iterator[Report]:
+    """The function to call with (items answered, items in all); a bar goes to stderr."""
     if callable(progress):
         yield progress
     elif not progress:
@@ -21,5 +21,5 @@ def reporting(progress: bool | Report) -> Iterator[Report]:
     else:
         columns = (*Progress.get_default_columns(), MofNCompleteColumn())
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task("encode", total=None)
+            task = bar.add_task(label, total=None)
             yield lambda done, total: bar.update(task, completed=done, total=total)

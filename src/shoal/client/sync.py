@@ -7,21 +7,27 @@ import time
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import closing
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Generic, Self, TypeVar, Unpack
 
 import httpx
+import numpy as np
 from numpy.typing import NDArray
 
 from shoal.client.api import Api, Model
-from shoal.client.encoding import DEFAULT_LIMITS, Limits, Texts
+from shoal.client.encode import Encoded, EncodeOptions, dense_only, vectors_of
+from shoal.client.extract import Extracted, ExtractOptions
 from shoal.client.http import DEFAULT_URL, TIMED_OUT, Endpoint, answered
-from shoal.client.job import EncodeCall, EncodeJob, EncodeOptions, Report, Rows
+from shoal.client.items import DEFAULT_LIMITS, Given, Givens, Limits
+from shoal.client.job import Call, Job, Report
 from shoal.client.progress import reporting
 from shoal.client.protocol import Answered, Exchange, Finished, Lost, Policy, Retry, Send
-from shoal.client.result import Encoded
+from shoal.client.question import Answers
+from shoal.client.score import Scored, ScoreOptions
 from shoal.errors import RequestCancelled
+from shoal.wire.objects import Extraction
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Client:
@@ -55,41 +61,108 @@ class Client:
     def encode(
         self,
         model: str,
-        texts: Texts,
+        items: Givens,
         *,
         progress: bool | Report = False,
         **options: Unpack[EncodeOptions],
     ) -> NDArray[Any]:
-        """Vectors of `texts` in their order: [n, dim], or [dim] for a single one.
+        """Dense vectors of `items` in their order: [n, dim], or [dim] for a single one.
 
         Args:
             model: name of a model the gateway serves.
-            texts: a string, strings, lists of token ids, or the bytes of images or audio for
-                models that take those.
+            items: a string, strings, lists of token ids; or, for models that take images or audio,
+                the `bytes` or `Path` of a file, an image of Pillow's, an array of pixels.
             progress: show a bar on stderr, or call a function with (answered, in all).
             options: see `EncodeOptions`.
 
         Raises:
-            ShoalError: the request or one of its texts failed; the class says why.
+            ShoalError: the request or one of its items failed; the class says why.
         """
-        with reporting(progress) as report:
-            return self._run(EncodeCall(model, texts, options, report)).vectors()
+        with reporting(progress, "encode") as report:
+            job = self._api.encode(Call(report), model, items, dense_only(options))
+            return vectors_of(self._run(job), items)
 
     def encode_detailed(
         self,
         model: str,
-        texts: Texts,
+        items: Givens,
         *,
         progress: bool | Report = False,
         **options: Unpack[EncodeOptions],
     ) -> Encoded:
-        """As `encode`, with token counts, what was truncated, and errors text by text.
+        """As `encode`, of all outputs, with token counts, what was truncated, and errors by item.
 
         Raises:
             ShoalError: a request failed as a whole.
         """
-        with reporting(progress) as report:
-            return self._run(EncodeCall(model, texts, options, report, strict=False)).result()
+        with reporting(progress, "encode") as report:
+            return self._run(self._api.encode(Call(report, False), model, items, options))
+
+    def score(
+        self,
+        model: str,
+        query: Given,
+        documents: Givens,
+        *,
+        progress: bool | Report = False,
+        **options: Unpack[ScoreOptions],
+    ) -> NDArray[np.float32]:
+        """How well each document answers the query: float32 [n], in their order.
+
+        Raises:
+            ShoalError: the request or one of the documents failed; the class says why.
+        """
+        with reporting(progress, "score") as report:
+            return self._run(self._api.score(Call(report), model, query, documents, options)).scores
+
+    def score_detailed(
+        self,
+        model: str,
+        query: Given,
+        documents: Givens,
+        *,
+        progress: bool | Report = False,
+        **options: Unpack[ScoreOptions],
+    ) -> Scored:
+        """As `score`, with token counts, what was truncated, and errors document by document.
+
+        Raises:
+            ShoalError: a request failed as a whole.
+        """
+        with reporting(progress, "score") as report:
+            return self._run(self._api.score(Call(report, False), model, query, documents, options))
+
+    def extract(
+        self,
+        model: str,
+        items: Givens,
+        *,
+        progress: bool | Report = False,
+        **options: Unpack[ExtractOptions],
+    ) -> list[Extraction]:
+        """Entities, labels or a transcript of each item, in their order.
+
+        Raises:
+            ShoalError: the request or one of its items failed; the class says why.
+        """
+        with reporting(progress, "extract") as report:
+            return self._run(self._api.extract(Call(report), model, items, options)).found
+
+    def extract_detailed(
+        self,
+        model: str,
+        items: Givens,
+        *,
+        progress: bool | Report = False,
+        **options: Unpack[ExtractOptions],
+    ) -> Extracted:
+        """As `extract`, with token counts, what was truncated, and errors item by item.
+
+        Raises:
+            ShoalError: a request failed as a whole.
+        """
+        with reporting(progress, "extract") as report:
+            return self._run(self._api.extract(Call(report, False), model, items, options))
 
     def models(self) -> list[Model]:
         """All models the gateway serves."""
@@ -123,12 +196,11 @@ class Client:
     ) -> None:
         self.close()
 
-    def _run(self, call: EncodeCall) -> EncodeJob:
-        job = self._api.encode(call)
+    def _run(self, job: Job[T, R]) -> R:
         run = _Run(job)
         if job.in_flight <= 1:
             self._drain(run)
-            return job
+            return job.result()
         pool = ThreadPoolExecutor(job.in_flight, "shoal-client")
         try:
             threads = [pool.submit(self._drain, run) for _ in range(job.in_flight)]
@@ -138,9 +210,9 @@ class Client:
             # On an error or Ctrl-C what is under way is left to end by itself, unheard.
             run.stopped.set()
             pool.shutdown(wait=False)
-        return job
+        return job.result()
 
-    def _drain(self, run: _Run) -> None:
+    def _drain(self, run: _Run[T]) -> None:
         while (exchange := run.next()) is not None:
             run.settle(self._perform(exchange, run.stopped))
 
@@ -169,19 +241,19 @@ class Client:
         return answered(response, bytes(body))
 
 
-class _Run:
+class _Run(Generic[T]):
     """A job that threads share; once `stopped`, nothing more is begun or settled."""
 
-    def __init__(self, job: EncodeJob) -> None:
+    def __init__(self, job: Job[T, Any]) -> None:
         self._job = job
         self._lock = threading.Lock()
         self.stopped = threading.Event()
 
-    def next(self) -> Exchange[Rows] | None:
+    def next(self) -> Exchange[Answers[T]] | None:
         with self._lock:
             return None if self.stopped.is_set() else self._job.next()
 
-    def settle(self, rows: Rows) -> None:
+    def settle(self, answers: Answers[T]) -> None:
         with self._lock:
             if not self.stopped.is_set():
-                self._job.settle(rows)
+                self._job.settle(answers)

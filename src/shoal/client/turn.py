@@ -6,14 +6,29 @@ Decides what cannot be sent; what it means is the gateway's.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, TypedDict
 
 import msgspec
 
 from shoal.errors import InvalidRequest
 
 
+class TurnOptions(TypedDict, total=False):
+    """What any call may say by keyword.
+
+    Attributes:
+        priority: from -10 to 10; higher goes first among the requests of one user.
+        bulk: run in what interactive work leaves; give the client a `timeout_s` that allows for it.
+        user: who of your own users asks; users take turns.
+    """
+
+    priority: int
+    bulk: bool
+    user: str
+
+
 class Turn(msgspec.Struct, frozen=True):
-    """Of one call; see `EncodeOptions` for each."""
+    """Of one call; see `TurnOptions` for each."""
 
     priority: int = 0
     bulk: bool = False
@@ -35,3 +50,9 @@ class Turn(msgspec.Struct, frozen=True):
                 )
             headers["x-user"] = self.user
         return headers
+
+
+def headers_of(options: dict[str, Any]) -> Mapping[str, str]:
+    """The headers of a call, whose turn is taken out of its `options`. Raises `InvalidRequest`."""
+    turn = {name: options.pop(name) for name in Turn.__struct_fields__ if name in options}
+    return Turn(**turn).headers()

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from shoal.gateway.models import ModelObject
+from shoal.wire.objects import Extraction
 
 _NUMBERS: dict[str, Any] = {"type": "array", "items": {"type": "number"}}
 _RESTORES: dict[str, Any] = {
@@ -115,39 +116,9 @@ class ScoreAnswer(msgspec.Struct, frozen=True):
     usage: Usage
 
 
-class Entity(msgspec.Struct, frozen=True):
-    """A part of the item's text; `start` and `end` count its characters (code points)."""
+class ExtractedItem(Extraction, frozen=True, omit_defaults=True):
+    """What was extracted of one item, or its error."""
 
-    text: str
-    label: str
-    score: float
-    start: int
-    end: int
-
-
-class Label(msgspec.Struct, frozen=True):
-    """What an item is, and how surely."""
-
-    label: str
-    score: float
-
-
-class Segment(msgspec.Struct, frozen=True):
-    """What was said from one second to another."""
-
-    start_s: float
-    end_s: float
-    text: str
-
-
-class ExtractedItem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the model's kind gives: entities, labels by falling score, or a transcript."""
-
-    entities: list[Entity] | None = None
-    labels: list[Label] | None = None
-    text: str | None = None
-    language: str | None = None
-    segments: list[Segment] | None = None
     tokens: int = 0
     truncated: bool = False
     error: ErrorDetail | None = None

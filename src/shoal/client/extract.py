@@ -1,0 +1,89 @@
+"""`extract` as the client has it: what may be asked, and how answers become objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from shoal.client.failures import ErrorBody
+from shoal.client.question import Asked
+from shoal.client.result import Collector, Told
+from shoal.client.turn import TurnOptions, headers_of
+from shoal.errors import ProtocolError
+from shoal.values import ExtractParams
+from shoal.wire.objects import Extraction
+
+
+class ExtractOptions(TurnOptions, total=False):
+    """What may be asked of `extract` by keyword.
+
+    Attributes:
+        labels: what to look for; of a model with labels of its own, a choice of those.
+        threshold: least score of what is told, 0 to 1; unset: as the model's card says.
+        multi_label: score labels by themselves; unset: as the model's card says.
+        truncate: cut items that are too long (the default); false: they are errors.
+    """
+
+    labels: Sequence[str] | str | None
+    threshold: float | None
+    multi_label: bool | None
+    truncate: bool
+
+
+class _Item(Extraction, frozen=True):
+    tokens: int = 0
+    truncated: bool = False
+    error: ErrorBody | None = None
+
+
+class _Body(msgspec.Struct, frozen=True):
+    items: list[_Item]
+
+
+_decoder = msgspec.msgpack.Decoder(_Body)
+_FIELDS = Extraction.__struct_fields__
+
+
+def asked(model: str, options: ExtractOptions) -> Asked[Extraction]:
+    """Raises `InvalidRequest` for a turn that no header can carry, `TypeError` for no option."""
+    given: dict[str, Any] = dict(options)
+    headers = headers_of(given)
+    if isinstance(given.get("labels"), str):
+        given["labels"] = (given["labels"],)
+    params = msgspec.structs.asdict(ExtractParams(**given))
+    fields = {"params": {name: value for name, value in params.items() if value is not None}}
+    return Asked("extract", model, fields, headers, _decoder.decode, _read)
+
+
+def _read(body: _Item) -> Extraction:
+    told = {name: value for name in _FIELDS if (value := getattr(body, name)) is not None}
+    if not told:
+        raise ProtocolError("an item of the answer has neither anything extracted nor an error")
+    return Extraction(**told)
+
+
+class Extracted(Told, frozen=True, eq=False, kw_only=True):
+    """What `extract` of n items gave.
+
+    Attributes:
+        found: one entry for each item that has an answer.
+    """
+
+    found: list[Extraction]
+
+
+class ExtractCollector(Collector[Extraction, Extracted]):
+    """One object an item."""
+
+    def __init__(self, model: str, count: int) -> None:
+        super().__init__(model, count)
+        self._found: dict[int, Extraction] = {}
+
+    def place(self, position: int, value: Extraction) -> None:
+        self._found[position] = value
+
+    def result(self) -> Extracted:
+        told = msgspec.structs.asdict(self.told())
+        return Extracted(**told, found=[self._found[n] for n in sorted(self._found)])

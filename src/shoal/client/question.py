@@ -1,0 +1,134 @@
+"""A range of items as one request, and its answer item by item; the same for every task.
+
+Knows the native routes' MessagePack and nothing of sending. Positions are the caller's: an
+error about ``items[3]`` of the second request names the item as the caller counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from shoal.client.failures import MSGPACK, ErrorBody, of_item, reword
+from shoal.client.items import Item
+from shoal.client.protocol import Answered, Request
+from shoal.errors import InvalidRequest, ProtocolError, ShoalError
+from shoal.values import Task
+
+T = TypeVar("T")
+
+_HEADERS = {"content-type": MSGPACK, "accept": MSGPACK}
+
+
+class ItemBody(msgspec.Struct, frozen=True):
+    """What every task's answer has of an item."""
+
+    tokens: int = 0
+    truncated: bool = False
+    error: ErrorBody | None = None
+
+
+class Found(msgspec.Struct, Generic[T], frozen=True):
+    """The answer for one item; arrays in `value` are views of the response."""
+
+    value: T
+    tokens: int
+    truncated: bool
+
+
+#: Position in the caller's input -> its answer, or why it has none.
+Answers = dict[int, Found[T] | ShoalError]
+
+
+class Asked(msgspec.Struct, Generic[T], frozen=True):
+    """What a call asks of each of its items.
+
+    Attributes:
+        fields: of the body, beside the items.
+        decode: an answer's body, as a struct whose `items` are `ItemBody`s.
+        read: what one of these says. Raises `ProtocolError`.
+    """
+
+    task: Task
+    model: str
+    fields: dict[str, Any]
+    headers: Mapping[str, str]
+    decode: Callable[[bytes], Any]
+    read: Callable[[Any], T]
+
+    @property
+    def path(self) -> str:
+        if not self.model:
+            raise InvalidRequest("the model's name is empty", param="model")
+        return f"/v1/{self.task}/{quote(self.model, safe='/')}"
+
+
+class ItemsQuestion(Generic[T]):
+    """Asks about one range of items; asks again for those with retryable errors."""
+
+    def __init__(self, asked: Asked[T], items: Sequence[Item], part: range) -> None:
+        self._asked = asked
+        self._path = asked.path
+        self._items = items
+        self._open = list(part)
+        self._found: Answers[T] = {}
+
+    def request(self) -> Request:
+        items = [self._items[position] for position in self._open]
+        body = msgspec.msgpack.encode({**self._asked.fields, "items": items})
+        return Request("POST", self._path, body, {**_HEADERS, **self._asked.headers})
+
+    def read(self, answer: Answered) -> ShoalError | None:
+        bodies = self._decode(answer)
+        if len(bodies) != len(self._open):
+            raise ProtocolError(
+                f"{len(self._open)} items were asked for but {len(bodies)} were answered"
+            )
+        for position, body in zip(self._open, bodies, strict=True):
+            self._found[position] = self._of(position, body)
+        failed = {p: it for p in self._open if isinstance(it := self._found[p], ShoalError)}
+        self._open = [position for position, error in failed.items() if error.retryable]
+        return failed[self._open[0]] if self._open else None
+
+    def result(self) -> Answers[T]:
+        """What is known of each item."""
+        return self._found
+
+    def give_up(self, error: ShoalError) -> Answers[T]:
+        if self._found:
+            return self._found
+        param = error.param and self._renumbered(error.param)
+        reword(error, self._renumbered(error.message), param)
+        raise error
+
+    def _decode(self, answer: Answered) -> list[ItemBody]:
+        content_type = answer.headers.get("content-type", "none")
+        if MSGPACK not in content_type:
+            raise ProtocolError(f"the answer is of type {content_type}, not {MSGPACK}")
+        try:
+            items: list[ItemBody] = self._asked.decode(answer.body).items
+        except (msgspec.MsgspecError, RecursionError, OverflowError) as error:
+            raise ProtocolError(f"the answer is malformed: {error}") from None
+        return items
+
+    def _of(self, position: int, body: ItemBody) -> Found[T] | ShoalError:
+        if body.error is not None:
+            return self._item_error(position, body.error)
+        return Found(self._asked.read(body), body.tokens, body.truncated)
+
+    def _item_error(self, position: int, body: ErrorBody) -> ShoalError:
+        error, name = of_item(body), f"items[{position}]"
+        message = self._renumbered(error.message)
+        reword(error, message if name in message else f"{name}: {message}", name)
+        return error
+
+    def _renumbered(self, text: str) -> str:
+        def position(match: re.Match[str]) -> str:
+            index = int(match[1])
+            return f"items[{self._open[index] if index < len(self._open) else index}]"
+
+        return re.sub(r"\bitems\[(\d+)\]", position, text)

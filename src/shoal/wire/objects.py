@@ -1,0 +1,40 @@
+"""What `extract` tells of an item: the MessagePack maps in `Reply.objects`, and what the API says."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Entity(msgspec.Struct, frozen=True):
+    """A part of the item's text; `start` and `end` count its characters (code points)."""
+
+    text: str
+    label: str
+    score: float
+    start: int
+    end: int
+
+
+class Label(msgspec.Struct, frozen=True):
+    """What an item is, and how surely."""
+
+    label: str
+    score: float
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """What was said from one second to another."""
+
+    start_s: float
+    end_s: float
+    text: str
+
+
+class Extraction(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the model's kind gives: entities, labels by falling score, or a transcript."""
+
+    entities: list[Entity] | None = None
+    labels: list[Label] | None = None
+    text: str | None = None
+    language: str | None = None
+    segments: list[Segment] | None = None
