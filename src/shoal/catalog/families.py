@@ -56,6 +56,12 @@ FAMILIES: dict[str, Family] = {
             position_offset=None,
         ),
         Family("whisper", ("whisper",), ("WhisperForConditionalGeneration",), media=("audio",)),
+        Family(
+            "efficientnet",
+            ("efficientnet",),
+            ("EfficientNetModel", "EfficientNetForImageClassification"),
+            media=("image",),
+        ),
         Family("vit", ("vit",), ("ViTModel", "ViTForImageClassification"), media=("image",)),
         Family("modernbert", ("modernbert",), ("ModernBertModel", "ModernBertForMaskedLM")),
         Family(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -41,7 +41,9 @@ class Transcript(msgspec.Struct, frozen=True):
     starts_s: tuple[float, ...]
     seconds: float
 
-    def __call__(self, rows: list[dict[str, Row]], query: dict[str, Row] | None = None) -> bytes:
+    def __call__(
+        self, rows: Sequence[Mapping[str, Row]], query: Mapping[str, Row] | None = None
+    ) -> bytes:
         """``{"text", "segments": [{"start_s", "end_s", "text"}]}``, and ``language`` if heard."""
         answer: dict[str, Any] = {}
         segments: list[Segment] = []

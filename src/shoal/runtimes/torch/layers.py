@@ -113,6 +113,20 @@ class Layers:
             linear(both[rows:].contiguous(), shift[rows:].contiguous()),
         )
 
+    def factor(self, name: str) -> Tensor:
+        """A tensor in the dtype of products."""
+        return self._factor([name])
+
+    def convolution(self, name: str, norm: str, eps: float) -> tuple[Tensor, Tensor]:
+        """Weight and bias of a convolution with the batch norm after it, which is linear too."""
+        parts = (f"{norm}.weight", f"{norm}.bias", f"{norm}.running_mean", f"{norm}.running_var")
+        scale, shift, mean, variance = map(self.read, parts)
+        weight = self.read(f"{name}.weight")
+        scale = scale / torch.sqrt(variance + eps)
+        weight, bias = weight * scale.view(-1, 1, 1, 1), shift - mean * scale
+        weight = weight.contiguous(memory_format=torch.channels_last)
+        return self.counted(weight.to(self.dtype)), self.counted(bias.to(self.dtype))
+
     def patches(self, name: str, bias: bool = True) -> Linear:
         """A convolution that goes on by its own width, as a product with squares.
 

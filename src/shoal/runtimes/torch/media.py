@@ -30,6 +30,7 @@ class Takes(msgspec.Struct, frozen=True):
         tokens: rows that an item becomes.
         fill: what stands in the last columns of an item that has fewer; None: none may have fewer.
         together: items of a pass at least, where there are as many.
+        most: items of a pass at most; None: as its rows allow.
     """
 
     what: str
@@ -38,6 +39,12 @@ class Takes(msgspec.Struct, frozen=True):
     tokens: int
     fill: Callable[[Media], float] | None = None
     together: int = 1
+    most: int | None = None
+
+    def items(self, pass_tokens: int) -> int:
+        """Of a pass of so many rows."""
+        count = max(self.together, pass_tokens // self.tokens)
+        return count if self.most is None else min(self.most, count)
 
     def check(self, item: Media) -> None:
         """Raises `InvalidItem` where the encoder does not take this."""
@@ -77,7 +84,7 @@ def pack_media(
 
     items: those of the whole batch. rows: the positions of those to take.
     """
-    step = max(takes.together, pass_tokens // takes.tokens)
+    step = takes.items(pass_tokens)
     passes = []
     for start in range(0, len(rows), step):
         chosen = rows[start : start + step]

@@ -66,9 +66,9 @@ class Model:
         per_token = max((head.bytes_per_token for head in heads), default=0)
         fixed = max((head.bytes for head in heads), default=0)
         per_token += self._encoder.activation_bytes_per_token
-        tokens = max(self._pass_tokens, self._max_tokens)
+        tokens = max(self._pass_tokens, self._max_tokens) if self._encoder.vocabulary else 0
         if self._takes is not None:
-            tokens = max(tokens, self._takes.tokens * self._takes.together)
+            tokens = max(tokens, self._takes.items(self._pass_tokens) * self._takes.tokens)
         return self._parameter_bytes + tokens * per_token + fixed
 
     def warm_up(self) -> None:

@@ -9,6 +9,7 @@ from shoal.runtimes.torch.families.bert import BERT
 from shoal.runtimes.torch.families.clip import CLIP
 from shoal.runtimes.torch.families.deberta import DEBERTA
 from shoal.runtimes.torch.families.distilbert import DISTILBERT
+from shoal.runtimes.torch.families.efficientnet import EFFICIENTNET
 from shoal.runtimes.torch.families.gemma3 import GEMMA3
 from shoal.runtimes.torch.families.gte import GTE
 from shoal.runtimes.torch.families.llama import LLAMA
@@ -30,6 +31,7 @@ FAMILIES: dict[str, Family[Any]] = {
     "clip": CLIP,
     "deberta": DEBERTA,
     "distilbert": DISTILBERT,
+    "efficientnet": EFFICIENTNET,
     "gemma3": GEMMA3,
     "gte": GTE,
     "llama": LLAMA,
