@@ -14,6 +14,8 @@ RuntimeKind = Literal["torch", "fake"]
 
 #: What `encode` may answer with.
 OUTPUTS = ("dense", "sparse", "multivector")
+#: A vector of fixed width for those of all tokens, which no runtime computes.
+MADE_OF_MULTIVECTOR = "fde"
 
 
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -99,7 +101,8 @@ class EncodeTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
     def outputs(self) -> list[str]:
         """What may be asked; the first one is what is answered if nothing is."""
-        return [name for name in OUTPUTS if getattr(self, name) is not None]
+        own = [name for name in OUTPUTS if getattr(self, name) is not None]
+        return own if self.multivector is None else [*own, MADE_OF_MULTIVECTOR]
 
 
 class ScoreTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -12,6 +12,8 @@ import msgspec
 
 from shoal.catalog.card import Card, EncodeTask
 from shoal.core.admission_events import Rate
+from shoal.tasks.fde import WIDTH as FDE_WIDTH
+from shoal.tasks.outputs import FDE
 from shoal.values import (
     BYTES_PER_TOKEN,
     EncodeParams,
@@ -131,6 +133,8 @@ def _encoded_size(params: EncodeParams, task: EncodeTask) -> AnswerSize:
         item_bytes += (params.dimensions or task.dense.dim) * number
     if "sparse" in params.outputs:
         item_bytes += _SPARSE_BYTES
+    if FDE in params.outputs:
+        item_bytes += FDE_WIDTH * number
     if task.multivector is not None and "multivector" in params.outputs:
         per_byte = task.multivector.dim * number / BYTES_PER_TOKEN
     return AnswerSize(math.ceil(item_bytes), per_byte)

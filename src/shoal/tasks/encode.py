@@ -1,4 +1,4 @@
-"""`encode`: reads a text, token-id or media item, and turns pooled vectors into what was asked.
+"""`encode`: reads a text, token-id or media item; cuts and normalises pooled vectors.
 
 Pure: bytes and arrays in, values out. Tokenizing and computing happen elsewhere.
 """
@@ -99,24 +99,26 @@ def _data_of(url: str) -> bytes:
         raise InvalidItem('"image_url" holds invalid base64') from None
 
 
-def finish(pooled: NDArray[np.float32], params: EncodeParams, normalize: bool) -> Vectors:
-    """Truncate, normalise and convert pooled vectors.
+def scaled(
+    pooled: NDArray[np.float32], params: EncodeParams, normalize: bool
+) -> NDArray[np.float32]:
+    """Cut and normalise pooled vectors.
 
     Args:
         pooled: [n, dim] float32 as the head returned them.
         params: what the caller asked; `params.normalize` wins over `normalize`, the card's.
 
     Returns:
-        [n, dimensions or dim] of `params.dtype`. A zero vector stays zero. Matryoshka vectors are
-        normalised after they are cut (Kusupati et al., 2022).
+        [n, dimensions or dim]. A zero vector stays zero. Matryoshka vectors are normalised after
+        they are cut (Kusupati et al., 2022).
     """
     vectors: NDArray[np.float32] = pooled[:, : params.dimensions]
-    # Overflow and NaN are looked for afterwards, by `invalid_rows`.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if normalize if params.normalize is None else params.normalize:
+    if normalize if params.normalize is None else params.normalize:
+        # Overflow and NaN are looked for afterwards, by `invalid_rows`.
+        with np.errstate(over="ignore", invalid="ignore"):
             norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
             vectors = vectors / np.maximum(norms, 1e-12)[:, None]
-        return vectors.astype(params.dtype, copy=False)
+    return vectors
 
 
 def invalid_rows(vectors: Vectors) -> list[int]:

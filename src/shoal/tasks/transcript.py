@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from shoal.tasks.outputs import EXTRACT
-from shoal.wire.outputs import Row
+from shoal.tasks.outputs import EXTRACT, Rows
 
 #: Seconds from one time that a model can say to the next.
 STEP_S = 0.02
@@ -41,9 +40,7 @@ class Transcript(msgspec.Struct, frozen=True):
     starts_s: tuple[float, ...]
     seconds: float
 
-    def __call__(
-        self, rows: Sequence[Mapping[str, Row]], query: Mapping[str, Row] | None = None
-    ) -> bytes:
+    def __call__(self, rows: Sequence[Rows], query: Rows | None = None) -> bytes:
         """``{"text", "segments": [{"start_s", "end_s", "text"}]}``, and ``language`` if heard."""
         answer: dict[str, Any] = {}
         segments: list[Segment] = []

@@ -111,12 +111,15 @@ class Stash:
         item = self.items[index]
         assert item is not None
         assert item.finish is not None, "items without one are finished at once"
-        if not all(is_finite(row) for part in (*rows, *(query or ())) for row in part.values()):
+        if not all(map(_is_finite, (*rows, *(query or ())))):
             raise invalid_output()
         try:
-            return item.finish(rows, query[0] if query else None)
+            answer = item.finish(rows, query[0] if query else None)
         except (ValueError, IndexError, KeyError) as error:  # rows of other shapes than were asked
             raise ComputeFailed(f"the model's answer cannot be used: {error}") from None
+        if not isinstance(answer, bytes) and not _is_finite(answer):
+            raise invalid_output()  # too large a number for the type that was asked
+        return answer
 
     def answer(self, worker: str) -> Reply:
         """The reply, made once and kept for sending again; a newer delivery's ack replaces the old."""
@@ -172,3 +175,7 @@ class Stash:
             batch_items=self.batch_items,
             delivery=self.delivered,
         )
+
+
+def _is_finite(rows: Rows) -> bool:
+    return all(map(is_finite, rows.values()))

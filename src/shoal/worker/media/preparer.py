@@ -17,6 +17,7 @@ from shoal.errors import InvalidItem, InvalidRequest, ShoalError
 from shoal.settings import WorkerSettings
 from shoal.tasks.encode import Item, Media
 from shoal.values import EncodeParams, ExtractParams, Params
+from shoal.worker.labels import Classifier, classifier_of
 from shoal.worker.media.decoding import Decoded, Decoder, ImageDecoder, SoundDecoder
 from shoal.worker.media.files import PIXEL, SILENCE
 from shoal.worker.media.transcripts import Transcripts
@@ -40,10 +41,13 @@ class DecodingPreparer:
             if "audio" in card.inputs
             else ImageDecoder(card.family, folder, settings)
         )
+        self._transcripts: Transcripts | None = None
+        self._classifier: Classifier | None = None
         task = card.tasks.extract
-        self._transcripts = (
-            Transcripts(card, folder) if task is not None and task.head == "transcript" else None
-        )
+        if task is not None and task.head == "transcript":
+            self._transcripts = Transcripts(card, folder)
+        if task is not None and task.head == "image-labels":
+            self._classifier = classifier_of(card, task, folder)
 
     @property
     def probe(self) -> Item:
@@ -67,6 +71,9 @@ class DecodingPreparer:
             return None
         if isinstance(params, ExtractParams) and self._transcripts is not None:
             return self._transcripts.finish
+        if isinstance(params, ExtractParams) and self._classifier is not None:
+            labels = self._classifier.labels(params)
+            return lambda decoded: labels
         raise InvalidRequest(f"'{self._card.name}' does not do this task")
 
     def _others(

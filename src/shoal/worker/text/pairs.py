@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Protocol
 
 from shoal.catalog.card import Card
 from shoal.errors import ModelLoadFailed, ShoalError
@@ -13,16 +12,6 @@ from shoal.values import ScoreParams
 from shoal.worker.prepared import Prepared
 from shoal.worker.text.sequence import Frame, array_of, each, text_only, texts_in, too_many
 from shoal.worker.text.tokens import Tokens
-
-
-class Scores(Protocol):
-    """How the documents of a query are prepared."""
-
-    def prepare(
-        self, items: list[Item], params: ScoreParams, query: str
-    ) -> list[Prepared | ShoalError]:
-        """Each document with what it needs of the query, or its error."""
-        ...
 
 
 class Pairs:
@@ -95,15 +84,3 @@ class TemplateTexts:
         contents = self._tokens.content(texts_in(items), self._frame.room, head)
         fit = partial(self._frame.fit, truncate=params.truncate)
         return each(items, contents, fit, text_only)
-
-
-def score_texts(card: Card, tokens: Tokens) -> Scores | None:
-    """As the card's head needs them; None where it has none. Raises `ModelLoadFailed`."""
-    task = card.tasks.score
-    match task and task.head:
-        case "cross-encoder":
-            return CrossEncoderTexts(tokens)
-        case "yes-no":
-            assert task is not None
-            return TemplateTexts(card, tokens, task.template or "")
-    return None

@@ -15,7 +15,7 @@ from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams
 from shoal.worker.prepared import Prepared
 from shoal.worker.text.encode import EncodeTexts
 from shoal.worker.text.extract import extract_texts
-from shoal.worker.text.pairs import score_texts
+from shoal.worker.text.score import score_texts
 from shoal.worker.text.tokens import Tokens
 
 
@@ -27,7 +27,7 @@ class TextPreparer:
         tokens = Tokens(card, folder)
         self._name = card.name
         self._encode = EncodeTexts(card, tokens)
-        self._score = score_texts(card, tokens)
+        self._score = score_texts(card, tokens, self._encode)
         self._extract = extract_texts(card, tokens, folder)
 
     @property

@@ -57,10 +57,10 @@ class Tokens:
             self.before, self.after = self._around_one()
             self._prefixes = Prefixes(self._tokenizer)
         except BaseException as error:  # the library raises bare Exception, and panics are none
-            raise self._unusable(str(error)) from None
+            raise self.unusable(str(error)) from None
         self.limit = card.max_tokens
 
-    def _unusable(self, why: str) -> ModelLoadFailed:
+    def unusable(self, why: str) -> ModelLoadFailed:
         """The error of a tokenizer that does not do what its model needs."""
         return ModelLoadFailed(
             f"tokenizer {self._path} cannot be used: {why}; replace the file, or correct "
@@ -80,15 +80,15 @@ class Tokens:
         encoding = self._tokenizer.encode("a", "a")
         owners, ids, types = encoding.sequence_ids, encoding.ids, encoding.type_ids
         if 0 not in owners or 1 not in owners:
-            raise self._unusable("it has no tokens for 'a'")
+            raise self.unusable("it has no tokens for 'a'")
         first, second = owners.index(0), owners.index(1)
         end, last = first + owners.count(0), second + owners.count(1)
         ones = sum(types)
         if types != [0] * (len(types) - ones) + [1] * ones or first > second:
-            raise self._unusable("of two texts, it does not put the first one first")
+            raise self.unusable("of two texts, it does not put the first one first")
         start = len(types) - ones
         if ones and not end <= start <= second:
-            raise self._unusable("a text of a pair has token types of both")
+            raise self.unusable("a text of a pair has token types of both")
         return PairFrame(ids[:first], ids[end:second], ids[last:], start - end if ones else None)
 
     def id_of(self, token: str) -> int | None:
