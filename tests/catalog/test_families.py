@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 from transformers import (
+    AlbertConfig,
     AutoConfig,
     CamembertConfig,
     DebertaV2Config,
     DistilBertConfig,
+    ElectraConfig,
     MPNetConfig,
     PretrainedConfig,
     RobertaConfig,
@@ -35,6 +37,8 @@ PUBLISHED = {"new"}
         (RobertaConfig(hidden_size=32, max_position_embeddings=70, pad_token_id=0), "roberta", 69),
         (XLMRobertaConfig(hidden_size=32, max_position_embeddings=70), "roberta", 68),
         (DebertaV2Config(hidden_size=32, max_position_embeddings=70), "deberta", 70),
+        (AlbertConfig(hidden_size=32, max_position_embeddings=70), "albert", 70),
+        (ElectraConfig(hidden_size=32, max_position_embeddings=70), "electra", 70),
         (MPNetConfig(hidden_size=32, max_position_embeddings=70), "mpnet", 68),
         (T5Config(d_model=32), "t5", 512),
         (AutoConfig.for_model("t5", d_model=32, n_positions=70), "t5", 70),

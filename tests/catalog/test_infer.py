@@ -271,7 +271,7 @@ def test_max_tokens(tmp_path: Path, files: dict[str, Any], expected: int) -> Non
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"model_type": "xlnet"}, "model_type 'xlnet' has no family here; known are bert"),
+        ({"model_type": "xlnet"}, "model_type 'xlnet' has no family here; known are albert"),
         ({"model_type": None, "architectures": ["XModel"]}, "model_type 'XModel' has no family"),
         ({"auto_map": {"AutoModel": "modeling.X"}}, "needs code from its own repository"),
         (

@@ -38,11 +38,13 @@ class Family(msgspec.Struct, frozen=True):
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
+        Family("albert", ("albert",), ("AlbertModel", "AlbertForMaskedLM", "AlbertForPreTraining")),
         Family("bert", ("bert",), ("BertModel", "BertForMaskedLM", "BertForPreTraining")),
         Family("clip", ("clip",), ("CLIPModel",), media=("image",)),
         Family("siglip", ("siglip",), ("SiglipModel",), media=("image",)),
         Family("deberta", ("deberta-v2",), ("DebertaV2Model", "DebertaV2ForMaskedLM")),
         Family("distilbert", ("distilbert",), ("DistilBertModel", "DistilBertForMaskedLM")),
+        Family("electra", ("electra",), ("ElectraModel", "ElectraForPreTraining")),
         Family("mpnet", ("mpnet",), ("MPNetModel", "MPNetForMaskedLM"), position_offset=2),
         Family("t5", ("t5",), ("T5EncoderModel",), positions=512),
         Family(

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from transformers import BertConfig, DebertaV2Config, DistilBertConfig, MPNetConfig, RobertaConfig
+from transformers import (
+    AlbertConfig,
+    BertConfig,
+    DebertaV2Config,
+    DistilBertConfig,
+    ElectraConfig,
+    MPNetConfig,
+    RobertaConfig,
+)
 
 from tests.runtimes.torch.families.row import SHAPE, Row, classes, with_types
 
@@ -25,6 +33,17 @@ DEBERTA: dict[str, Any] = {
 }
 
 NEAR_BERT = (
+    Row(
+        "albert",
+        lambda **changes: AlbertConfig(**SHAPE | {"embedding_size": 16} | changes),
+        classes("Albert"),
+        variants=(
+            {},
+            {"num_hidden_layers": 5, "num_hidden_groups": 2, "tie_word_embeddings": False},
+        ),
+        types=True,
+        reference=with_types,
+    ),
     Row(
         "bert",
         lambda **changes: BertConfig(**SHAPE | changes),
@@ -78,6 +97,14 @@ NEAR_BERT = (
             {"relative_attention": False, "norm_rel_ebd": "layer_norm"},
             {"pos_att_type": None},
         ),
+    ),
+    Row(
+        "electra",
+        lambda **changes: ElectraConfig(**SHAPE | {"embedding_size": 16} | changes),
+        classes("Electra"),
+        variants=({}, {"embedding_size": 32, "tie_word_embeddings": False}),
+        types=True,
+        reference=with_types,
     ),
     Row(
         "mpnet",

@@ -25,6 +25,13 @@ _TYPES = "embeddings.token_type_embeddings.weight"
 _NORM = "embeddings.LayerNorm"
 
 
+class Widening(msgspec.Struct, frozen=True):
+    """A product, with a bias, that makes hidden states of narrower rows."""
+
+    name: str
+    hidden: int
+
+
 class Tables(msgspec.Struct, frozen=True):
     """The tables of one model.
 
@@ -34,6 +41,7 @@ class Tables(msgspec.Struct, frozen=True):
         eps: of the norm.
         padding: the padding token where positions count as fairseq's do; None: from 0.
         segments: whether the second of two texts has a token type of its own.
+        widening: what follows the norm where rows are narrower than hidden states.
     """
 
     words: int
@@ -43,6 +51,7 @@ class Tables(msgspec.Struct, frozen=True):
     eps: float
     padding: int | None = None
     segments: bool = True
+    widening: Widening | None = None
 
     @property
     def max_tokens(self) -> int:
@@ -55,11 +64,15 @@ class Tables(msgspec.Struct, frozen=True):
         shapes: dict[str, Shape] = {
             name: (count, self.width) for name, count in rows.items() if count
         }
-        return shapes | {f"{_NORM}.weight": (self.width,), f"{_NORM}.bias": (self.width,)}
+        shapes[f"{_NORM}.weight"] = shapes[f"{_NORM}.bias"] = (self.width,)
+        if self.widening is not None:
+            name, hidden = self.widening.name, self.widening.hidden
+            shapes |= {f"{name}.weight": (hidden, self.width), f"{name}.bias": (hidden,)}
+        return shapes
 
 
 class Embeddings:
-    """Tokens -> [computed, width] in the dtype of the residual stream."""
+    """Tokens -> [computed, hidden] in the dtype of the residual stream."""
 
     def __init__(self, tables: Tables, layers: Layers) -> None:
         self._place = _from_zero if tables.padding is None else _after(tables.padding)
@@ -73,6 +86,7 @@ class Embeddings:
             self._positions += types[0]
             self._types = types - types[0] if len(types) > 1 and tables.segments else None
         self._norm = layers.layer_norm(_NORM, tables.eps)
+        self._widen = layers.linear(tables.widening.name) if tables.widening else None
 
     def __call__(self, packed: Packed) -> Tensor:
         rows = torch.embedding(self._words, packed.tokens)
@@ -80,7 +94,8 @@ class Embeddings:
             rows.add_(torch.embedding(self._positions, self._place(packed)))
         if packed.types is not None and self._types is not None:
             rows.add_(torch.embedding(self._types, packed.types))
-        return self._norm(rows)
+        normed = self._norm(rows)
+        return normed if self._widen is None else self._widen(normed).to(normed.dtype)
 
 
 def _from_zero(packed: Packed) -> Tensor:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from shoal.runtimes.torch.families.albert import ALBERT
 from shoal.runtimes.torch.families.base import Family
 from shoal.runtimes.torch.families.bert import BERT
 from shoal.runtimes.torch.families.clip import CLIP
 from shoal.runtimes.torch.families.deberta import DEBERTA
 from shoal.runtimes.torch.families.distilbert import DISTILBERT
 from shoal.runtimes.torch.families.efficientnet import EFFICIENTNET
+from shoal.runtimes.torch.families.electra import ELECTRA
 from shoal.runtimes.torch.families.gemma3 import GEMMA3
 from shoal.runtimes.torch.families.gte import GTE
 from shoal.runtimes.torch.families.llama import LLAMA
@@ -27,11 +29,13 @@ from shoal.runtimes.torch.families.vit import VIT
 from shoal.runtimes.torch.families.whisper import WHISPER
 
 FAMILIES: dict[str, Family[Any]] = {
+    "albert": ALBERT,
     "bert": BERT,
     "clip": CLIP,
     "deberta": DEBERTA,
     "distilbert": DISTILBERT,
     "efficientnet": EFFICIENTNET,
+    "electra": ELECTRA,
     "gemma3": GEMMA3,
     "gte": GTE,
     "llama": LLAMA,

@@ -50,7 +50,7 @@ class Described(Protocol):
 
     @property
     def blocks(self) -> list[str]:
-        """What the blocks are called, first to last."""
+        """What the blocks are called, first to last; one name again and again is one block."""
 
 
 class BertKeys(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,10 +112,11 @@ class PostNormEncoder:
         self.width = block.hidden
         self.activation_bytes_per_token = block.bytes_per_token(layers)
         self._embed = Embeddings(tables, layers)
-        self._blocks = [
-            PostNorm(msgspec.structs.replace(block, attention=attention), at, layers)
-            for at, attention in zip(config.blocks, attentions, strict=False)
-        ]
+        loaded = {  # once, where several blocks share their tensors
+            at: PostNorm(msgspec.structs.replace(block, attention=attention), at, layers)
+            for at, attention in dict(zip(config.blocks, attentions, strict=False)).items()
+        }
+        self._blocks = [loaded[at] for at in config.blocks]
 
     def forward(self, packed: Packed) -> Tensor:
         """Hidden states after the last block, [computed, hidden]."""

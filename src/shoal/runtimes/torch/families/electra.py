@@ -1,0 +1,60 @@
+"""ELECTRA (Clark et al., 2020), the discriminator: BERT whose embeddings may be narrower.
+
+Reference: `transformers.models.electra.modeling_electra`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from shoal.runtimes.torch.families.base import Family
+from shoal.runtimes.torch.families.embeddings import WORDS, Tables, Widening
+from shoal.runtimes.torch.families.postnorm import BertKeys, PostNormEncoder, tensors
+from shoal.runtimes.torch.heads.layout import Classifier, Layout, Linear, MaskedLM, Norm
+
+
+class ElectraConfig(BertKeys, frozen=True, kw_only=True):
+    """The keys of config.json that change what is computed."""
+
+    model_type: Literal["electra"]
+    embedding_size: int
+    type_vocab_size: int = 2
+    position_embedding_type: Literal["absolute"] = "absolute"
+    is_decoder: Literal[False] = False
+    tie_word_embeddings: bool = True
+
+    @property
+    def tables(self) -> Tables:
+        """Those that a token's first hidden state comes from."""
+        narrower = self.embedding_size != self.hidden_size
+        return Tables(
+            self.vocab_size,
+            self.max_position_embeddings,
+            self.type_vocab_size,
+            self.embedding_size,
+            self.layer_norm_eps,
+            widening=Widening("embeddings_project", self.hidden_size) if narrower else None,
+        )
+
+
+def _rename(stored: str) -> str | None:
+    name = stored.removeprefix("electra.")
+    return None if name == "embeddings.position_ids" else name  # counted, not learnt
+
+
+def _heads(config: ElectraConfig) -> Layout:
+    return Layout(
+        sequence=Classifier((Linear("classifier.dense", "gelu"), Linear("classifier.out_proj"))),
+        tokens=(Linear("classifier"),),
+        masked_lm=MaskedLM(
+            (
+                Linear("generator_predictions.dense", "gelu"),
+                Norm("generator_predictions.LayerNorm", config.layer_norm_eps),
+            ),
+            WORDS if config.tie_word_embeddings else "generator_lm_head.weight",
+            "generator_lm_head.bias",
+        ),
+    )
+
+
+ELECTRA = Family(ElectraConfig, _rename, tensors, PostNormEncoder, _heads)
