@@ -124,13 +124,14 @@ def test_kinds_from_the_general_to_the_special() -> None:
         ({"license": "apach3"}, "has license 'apach3' (did you mean 'apache-2.0'?)"),
         ({"family": "birt"}, "has family 'birt' (did you mean 'bert'?)"),
         ({"words": ("germen",)}, "called or described as 'germen' (did you mean 'german'?)"),
+        ({"words": ("everywere-v2",)}, "(did you mean 'everywhere'?)"),
         (
             {"task": "token-labels", "family": "t5", "license": "mit"},
             "fits, and none would with one criterion less",
         ),
         (
             {"task": "dense", "size_under_mb": 10},
-            "without size_under_mb, 5 do: german, english, chinese",
+            "without the size, 5 do: german, english, chinese",
         ),
         ({"words": ("german",), "license": "mit"}, "without the words, 2 do: judge, everywhere"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -12,6 +13,9 @@ from shoal.errors import nearest
 
 #: What a card says of a model that was trained on too many languages to name.
 ANY_LANGUAGE = "multilingual"
+
+#: What stands between the marks of a name: `bge` and `small` of `bge-small-en-v1.5`.
+_PARTS = re.compile(r"[A-Za-z]{3,}")
 
 
 class Criteria(msgspec.Struct, frozen=True):
@@ -69,19 +73,27 @@ def why_none(cards: list[Card], criteria: Criteria) -> str:
             return f"no model of the catalog has {name} '{asked}'{nearest(asked, known)}"
     for word in criteria.words:
         if not search(cards, Criteria(words=(word,))):
-            hint = nearest(word, (name for card in cards for name in (card.name, *card.aliases)))
+            hint = nearest(word, _names(cards))
             return f"no model of the catalog is called or described as '{word}'{hint}"
     less = [(name, search(cards, _without(criteria, name))) for name in criteria.given()]
     name, found = max(less, key=lambda pair: len(pair[1]))
     if not found:
         return "no model of the catalog fits, and none would with one criterion less"
     some = ", ".join(card.name for card in found[:3])
-    which = "the words" if name == "words" else name
+    which = {"words": "the words", "size_under_mb": "the size"}.get(name, f"the {name}")
     return f"no model of the catalog fits all of it; without {which}, {len(found)} do: {some}"
 
 
 def _without(criteria: Criteria, name: str) -> Criteria:
     return msgspec.structs.replace(criteria, **{name: () if name == "words" else None})
+
+
+def _names(cards: list[Card]) -> Iterable[str]:
+    """What cards are called, and the parts of it."""
+    for card in cards:
+        for name in (card.name, *card.aliases):
+            yield name
+            yield from _PARTS.findall(name)
 
 
 def _vocabularies(cards: list[Card]) -> dict[str, set[str]]:
