@@ -5,42 +5,24 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import typer
-from typer.testing import CliRunner
 
 from shoal.cli.encode import encode
-from shoal.errors import ConfigError, ShoalError, Unauthorized
+from shoal.errors import ConfigError, Unauthorized
+from tests.cli.asking import invoke
 from tests.client.scripted import ScriptedGateway, item_error, packed, refuses, says, vector
 
 app = typer.Typer()
 app.command()(encode)
 
 
-@pytest.fixture(scope="module")
-def running_gateway() -> Iterator[ScriptedGateway]:
-    with ScriptedGateway() as gateway:
-        yield gateway
-
-
-@pytest.fixture
-def gateway(running_gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch) -> ScriptedGateway:
-    running_gateway.reset()
-    monkeypatch.setenv("SHOAL_URL", running_gateway.url)
-    monkeypatch.delenv("SHOAL_API_KEY", raising=False)
-    return running_gateway
-
-
 def run(*arguments: str, stdin: bytes | None = None) -> Any:
-    result = CliRunner().invoke(app, ["mini", *arguments], input=stdin)
-    if isinstance(result.exception, ShoalError):
-        raise result.exception
-    return result
+    return invoke(app, "mini", *arguments, stdin=stdin)
 
 
 def test_texts_on_the_command_line_are_shown(gateway: ScriptedGateway) -> None:
@@ -153,10 +135,38 @@ def test_a_terminal_without_texts(
         gather([], None, None)
 
 
-def test_files_are_sent_as_bytes(gateway: ScriptedGateway, tmp_path: Path) -> None:
-    (tmp_path / "a.png").write_bytes(b"7")
+def test_files_are_sent_as_bytes_and_texts_as_texts(
+    gateway: ScriptedGateway, tmp_path: Path
+) -> None:
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\x00")
+    gateway.script.append(says(packed({"items": [vector("7")]})))
     result = run("--files", str(tmp_path / "a.png"), "--json")
     assert result.exit_code == 0, result.output
-    assert gateway.seen[-1].body["items"] == [b"7"]
+    assert gateway.seen[-1].body["items"] == [b"\x89PNG\x00"]
+    (tmp_path / "b.txt").write_text("8")
+    run("--files", str(tmp_path / "b.txt"), "--json")
+    assert gateway.seen[-1].body["items"] == ["8"]
     with pytest.raises(ConfigError, match=r"none\.png: No such file"):
         run("--files", str(tmp_path / "a.png"), str(tmp_path / "none.png"))
+
+
+def test_outputs_other_than_dense(gateway: ScriptedGateway) -> None:
+    flags = ["--outputs", "sparse", "--outputs", "multivector"]
+    line = json.loads(run("7", *flags, "--json").stdout)
+    assert line["sparse"] == {"indices": [7], "values": [0.5]}
+    assert line["multivector"] == [[7.0] * 4] * 2
+    assert "vector" not in line
+    shown = run("7", *flags).stdout
+    assert "sparse: 1 terms" in shown
+    assert "multivector: 2 rows" in shown
+    with pytest.raises(ConfigError, match="add --json"):
+        run("7", *flags, "-o", "x.npy")
+
+
+def test_quantised_vectors_come_with_their_scale(gateway: ScriptedGateway) -> None:
+    line = json.loads(run("7", "--dtype", "uint8", "--json").stdout)
+    assert line["vector"] == [7] * 4
+    assert (line["scale"], line["zero_point"]) == (0.5, 1.0)
+    assert "+7 +7" in run("7", "--dtype", "int8").stdout
+    with pytest.raises(ConfigError, match="no scales"):
+        run("7", "--dtype", "int8", "-o", "x.npy")

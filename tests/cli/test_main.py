@@ -20,7 +20,19 @@ def test_version() -> None:
 
 
 def test_help_of_every_command() -> None:
-    for command in ("serve", "gateway", "worker", "runtime", "models", "status", "doctor", "demo"):
+    for command in (
+        "serve",
+        "encode",
+        "score",
+        "extract",
+        "gateway",
+        "worker",
+        "runtime",
+        "models",
+        "status",
+        "doctor",
+        "demo",
+    ):
         result = CliRunner().invoke(app, [command, "--help"])
         assert result.exit_code == 0, result.output
 

@@ -22,7 +22,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 #: Read by the command line itself and no setting of any process.
 CLI_VARIABLES = {
     "config": "TOML file with settings, as `--config`.",
-    "url": "Gateway that `shoal encode` talks to; unset: the `shoal serve` of this machine, "
+    "url": "Gateway that `shoal encode` and its like talk to; unset: the `shoal serve` of this machine, "
     "else `http://127.0.0.1:8080`.",
 }
 DEFAULT_URL = "http://127.0.0.1:8080"

@@ -1,28 +1,42 @@
-"""`shoal encode`: texts in, vectors out, from a running gateway."""
+"""`shoal encode`: texts and files in, vectors out, from a running gateway."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
-from collections.abc import Iterator
 from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
-from shoal.cli.context import api_key, gateway_url
-from shoal.cli.numbers import decimal, whole
-from shoal.cli.texts import STDIN, gather, read_files
+from shoal.cli.calling import (
+    SHOWN_ITEMS,
+    AsLines,
+    Bulk,
+    Field,
+    File,
+    Files,
+    Key,
+    ModelName,
+    Priority,
+    Timeout,
+    Truncate,
+    Url,
+    connect,
+    opened,
+    short,
+    shows_bar,
+    tell_errors,
+    write_lines,
+)
+from shoal.cli.numbers import whole
+from shoal.cli.texts import STDIN, gather_items
 from shoal.errors import ConfigError
 
 if TYPE_CHECKING:
     from shoal.client import Encoded
 
-SHOWN_TEXTS, SHOWN_VALUES, SHOWN_CHARACTERS = 10, 4, 36
-#: A bar for what takes a moment only flickers.
-BAR_TEXTS = 256
+SHOWN_VALUES = 4
 
 
 class DType(StrEnum):
@@ -30,27 +44,31 @@ class DType(StrEnum):
 
     float32 = "float32"
     float16 = "float16"
+    int8 = "int8"
+    uint8 = "uint8"
+    binary = "binary"
 
 
 def encode(
-    model: Annotated[str, typer.Argument(help="A model the gateway serves: `shoal models list`.")],
-    texts: Annotated[list[str] | None, typer.Argument(help="Texts; or use --file.")] = None,
-    file: Annotated[
-        str | None, typer.Option("--file", "-f", help="A text per line; `-` for stdin.")
+    model: ModelName,
+    texts: Annotated[
+        list[str] | None, typer.Argument(help="Texts; paths with --files; or use --file.")
     ] = None,
-    field: Annotated[
-        str | None, typer.Option(help="Lines are JSON objects, with the text in this field.")
-    ] = None,
-    files: Annotated[
-        bool, typer.Option("--files", help="The arguments are paths of images or audio.")
-    ] = False,
+    file: File = None,
+    field: Field = None,
+    files: Files = False,
     output: Annotated[
         str | None,
         typer.Option("--output", "-o", help="Write `.npy` or `.jsonl`; `-` for stdout."),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="JSON Lines, a text each, with tokens and errors.")
-    ] = False,
+    as_json: AsLines = False,
+    outputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--outputs",
+            help="dense, sparse, multivector; several times; unset: the model's first.",
+        ),
+    ] = None,
     prompt: Annotated[str | None, typer.Option(help="Name of one of the model's prompts.")] = None,
     dimensions: Annotated[
         int | None, typer.Option(parser=whole(1), help="Cut vectors to this many values.")
@@ -59,47 +77,31 @@ def encode(
     normalize: Annotated[
         bool | None, typer.Option(help="Unit length or not; unset: as the model's card says.")
     ] = None,
-    truncate: Annotated[
-        bool, typer.Option(help="Cut texts that are too long, or let them fail.")
-    ] = True,
-    bulk: Annotated[
-        bool, typer.Option("--bulk", help="Run in what interactive work leaves; raise --timeout.")
-    ] = False,
-    priority: Annotated[
-        int,
-        typer.Option(parser=whole(-10, 10), help="Higher goes first among your own requests."),
-    ] = 0,
-    url: Annotated[
-        str | None, typer.Option(help="The gateway; unset: the one running here. (SHOAL_URL)")
-    ] = None,
-    key: Annotated[str | None, typer.Option("--api-key", help="Its key. (SHOAL_API_KEY)")] = None,
-    timeout: Annotated[
-        float,
-        typer.Option(
-            parser=decimal(0.001), help="Most seconds for one request, its retries included."
-        ),
-    ] = 60.0,
+    truncate: Truncate = True,
+    bulk: Bulk = False,
+    priority: Priority = 0,
+    url: Url = None,
+    key: Key = None,
+    timeout: Timeout = 60.0,
 ) -> None:
-    """Turn texts into vectors with a model that a gateway serves.
+    """Turn texts, images and sound into vectors with a model that a gateway serves.
 
     shoal encode all-MiniLM-L6-v2 "a fish" "a bird"
     shoal encode all-MiniLM-L6-v2 -f texts.txt -o vectors.npy
-    shoal encode my-image-model --files cat.png dog.png
+    shoal encode my-image-model --files cat.png photos/
     cat docs.jsonl | shoal encode all-MiniLM-L6-v2 --field text --json
     shoal encode all-MiniLM-L6-v2 -f night.txt -o night.npy --bulk --timeout 600
 
-    Large inputs are cut into requests and joined in order. Exit code 1 if a text has no vector.
+    Large inputs are cut into requests and joined in order. Exit code 1 if an item has no vector.
     """
-    from shoal.client import Client
-
-    form = _form(output, as_json)
-    given = gather(texts or [], file, field)
-    items: list[str] | list[bytes] = read_files(given) if files else given
-    with Client(gateway_url(url), key or api_key(), timeout_s=timeout) as client:
+    form = _form(output, as_json, dtype, outputs or [])
+    names, items = gather_items(texts or [], file, field, files)
+    with connect(url, key, timeout) as client:
         encoded = client.encode_detailed(
             model,
             items,
-            progress=len(given) > BAR_TEXTS and sys.stderr.isatty(),
+            progress=shows_bar(len(items)),
+            outputs=outputs or None,
             prompt=prompt,
             dimensions=dimensions,
             dtype=dtype.value,
@@ -108,37 +110,59 @@ def encode(
             bulk=bulk,
             priority=priority,
         )
-    _deliver(encoded, given, form, output)
+    _deliver(encoded, names, form, output)
     if encoded.errors:
         raise typer.Exit(1)
 
 
-def _form(output: str | None, as_json: bool) -> str:
+def _form(output: str | None, as_json: bool, dtype: DType, outputs: list[str]) -> str:
     """``table``, ``jsonl`` or ``npy``. Raises `ConfigError` for a file that is neither."""
     if as_json or (output or "").endswith((".jsonl", ".json")):
         return "jsonl"
     if output is None:
         return "table"
-    if output == STDIN or output.endswith(".npy"):
-        return "npy"
-    raise ConfigError(f"--output {output}: name it .npy or .jsonl, or add --json")
+    if output != STDIN and not output.endswith(".npy"):
+        raise ConfigError(f"--output {output}: name it .npy or .jsonl, or add --json")
+    if dtype in (DType.int8, DType.uint8) or outputs not in ([], ["dense"]):
+        raise ConfigError(
+            "a .npy file holds dense vectors alone, and no scales of int8 and uint8: add --json"
+        )
+    return "npy"
 
 
-def _deliver(encoded: Encoded, texts: list[str], form: str, output: str | None) -> None:
-    for error in encoded.errors.values():
-        print(f"error: {error.message}", file=sys.stderr)
+def _deliver(encoded: Encoded, names: list[str], form: str, output: str | None) -> None:
+    tell_errors(encoded)
     if form == "table":
-        _show(encoded, texts)
+        _show(encoded, names)
     elif form == "jsonl":
-        with _opened(output) as file:
-            file.writelines(_lines(encoded))
+        write_lines(output, encoded, lambda row: _line(encoded, row))
     else:
         _save(encoded, output)
+
+
+def _line(encoded: Encoded, row: int) -> dict[str, Any]:
+    line: dict[str, Any] = {}
+    if len(encoded.vectors):
+        line["vector"] = encoded.vectors[row]
+    if encoded.scale is not None:
+        line["scale"] = encoded.scale[row]
+    if encoded.zero_point is not None:
+        line["zero_point"] = encoded.zero_point[row]
+    return line | {name: _plain(rows[row]) for name, rows in encoded.outputs.items()}
+
+
+def _plain(row: Any) -> Any:
+    """Terms as a map of two lists."""
+    from shoal.client import Sparse
+
+    return msgspec.structs.asdict(row) if isinstance(row, Sparse) else row
 
 
 def _save(encoded: Encoded, output: str | None) -> None:
     import numpy as np
 
+    if encoded.outputs:
+        raise ConfigError("this model gives no dense vectors, which .npy holds: add --json")
     if encoded.errors:
         # A row less would shift all rows after it.
         print(
@@ -147,65 +171,44 @@ def _save(encoded: Encoded, output: str | None) -> None:
             file=sys.stderr,
         )
         return
-    with _opened(output) as file:
+    with opened(output) as file:
         np.save(file, encoded.vectors)
 
 
-@contextlib.contextmanager
-def _opened(output: str | None) -> Iterator[BinaryIO]:
-    """Stdout, or a file that is there only once it is whole."""
-    if output is None or output == STDIN:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    path = Path(output)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with partial.open("xb") as file:
-            yield file
-        partial.replace(path)
-    except OSError as error:
-        raise ConfigError(f"--output {output}: {error.strerror}") from None
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _lines(encoded: Encoded) -> Iterator[bytes]:
-    import orjson
-
-    rows = dict(zip(encoded.positions.tolist(), encoded.vectors, strict=True))
-    for position in range(len(encoded.tokens)):
-        line: dict[str, Any] = {"index": position}
-        if (error := encoded.errors.get(position)) is not None:
-            line["error"] = {"code": error.code, "message": error.message}
-        else:
-            line["vector"] = rows[position]
-            line["tokens"] = int(encoded.tokens[position])
-            line["truncated"] = bool(encoded.truncated[position])
-        yield orjson.dumps(line, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE)
-
-
-def _show(encoded: Encoded, texts: list[str]) -> None:
+def _show(encoded: Encoded, names: list[str]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table("text", "tokens")
     table.add_column("first values", no_wrap=True)
-    shown = list(zip(encoded.positions.tolist(), encoded.vectors, strict=True))[:SHOWN_TEXTS]
-    for position, vector in shown:
+    shown = encoded.positions.tolist()[:SHOWN_ITEMS]
+    for row, position in enumerate(shown):
         tokens = f"{encoded.tokens[position]}{' (cut)' if encoded.truncated[position] else ''}"
-        values = " ".join(f"{value:+.4f}" for value in vector[:SHOWN_VALUES])
-        table.add_row(Text(_short(texts[position])), tokens, f"{values} …")
+        table.add_row(Text(short(names[position])), tokens, Text("\n".join(_values(encoded, row))))
     console = Console()
     if shown:
         console.print(table)
+    console.print(f"{_counted(encoded)}, tokens: {encoded.tokens.sum()}")
+
+
+def _values(encoded: Encoded, row: int) -> list[str]:
+    told = []
+    if len(encoded.vectors):
+        vector = encoded.vectors[row][:SHOWN_VALUES]
+        form = "+d" if vector.dtype.kind in "iu" else "+.4f"
+        told.append(" ".join(f"{value:{form}}" for value in vector) + " …")
+    for name, rows in encoded.outputs.items():
+        plain = _plain(rows[row])
+        terms = isinstance(plain, dict)
+        told.append(
+            f"{name}: {len(plain['indices'])} terms" if terms else f"{name}: {len(plain)} rows"
+        )
+    return told
+
+
+def _counted(encoded: Encoded) -> str:
+    if not len(encoded.vectors) and encoded.outputs:
+        return f"texts: {len(encoded.positions)}"
     count, dim = encoded.vectors.shape
-    console.print(
-        f"vectors: {count} × {dim} {encoded.vectors.dtype}, tokens: {encoded.tokens.sum()}"
-    )
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= SHOWN_CHARACTERS else f"{line[: SHOWN_CHARACTERS - 1]}…"
+    return f"vectors: {count} × {dim} {encoded.vectors.dtype}"

@@ -16,7 +16,20 @@ from typing import Annotated, NoReturn
 import typer
 
 from shoal import __version__
-from shoal.cli import dead, demo, doctor, encode, models, plan, roles, serve, sim, status
+from shoal.cli import (
+    dead,
+    demo,
+    doctor,
+    encode,
+    extract,
+    models,
+    plan,
+    roles,
+    score,
+    serve,
+    sim,
+    status,
+)
 from shoal.cli.processes import AWAY_EXIT, CONFIG_EXIT
 from shoal.errors import ConfigError, ShoalError, Unavailable
 
@@ -56,6 +69,8 @@ def root(
 
 app.command(rich_help_panel=USE)(serve.serve)
 app.command(rich_help_panel=USE)(encode.encode)
+app.command(rich_help_panel=USE)(score.score)
+app.command(rich_help_panel=USE)(extract.extract)
 app.command(rich_help_panel=USE)(demo.demo)
 app.add_typer(models.app, name="models", rich_help_panel=USE)
 app.command(rich_help_panel=LOOK)(status.status)

@@ -1,4 +1,4 @@
-"""Where the texts of a command come from: arguments, lines of a file or stdin, JSON Lines.
+"""Where the items of a command come from: arguments, lines of a file or stdin, JSON Lines, files.
 
 Every line is a text, empty ones too, so that answers and lines stay aligned.
 """
@@ -41,12 +41,50 @@ def gather(arguments: list[str], file: str | None, field: str | None) -> list[st
     return [_field(line, field, f"{name}:{n}") for n, line in enumerate(lines, 1) if line.strip()]
 
 
-def read_files(paths: list[str]) -> list[bytes]:
-    """The bytes of each file. Raises `ConfigError` naming one that cannot be read."""
+def gather_items(
+    arguments: list[str], file: str | None, field: str | None, files: bool
+) -> tuple[list[str], list[str | bytes]]:
+    """What each item is called, and the items: texts as `gather` has them, or files.
+
+    Args:
+        files: the texts are paths. Of a folder, all files below it, by name, but hidden ones.
+
+    Raises:
+        ConfigError: as `gather`; or a path cannot be read, or a folder has no files.
+    """
+    given = gather(arguments, file, field)
+    if not files:
+        return given, list(given)
+    paths = [path for name in given for path in _files_at(Path(name))]
+    return [str(path) for path in paths], [_content(path) for path in paths]
+
+
+def _files_at(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    below = [file for file in sorted(path.rglob("*")) if file.is_file()]
+    found = [file for file in below if not _is_hidden(file.relative_to(path))]
+    if not found:
+        raise ConfigError(f"{path}: the folder has no files")
+    return found
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
+def _content(path: Path) -> str | bytes:
+    """A file of text as a string, any other as bytes; images and sound have bytes of zero."""
     try:
-        return [Path(path).read_bytes() for path in paths]
+        data = path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"{error.filename}: {error.strerror}; check the paths") from None
+        raise ConfigError(f"{path}: {error.strerror}; check the paths") from None
+    if b"\0" in data:
+        return data
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data
 
 
 def _read(name: str) -> str:

@@ -1,0 +1,131 @@
+"""`shoal extract`: texts and files in, what is in them out, from a running gateway."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shoal.cli.calling import (
+    SHOWN_ITEMS,
+    AsLines,
+    Bulk,
+    Field,
+    File,
+    Files,
+    Key,
+    Lines,
+    ModelName,
+    Priority,
+    Timeout,
+    Truncate,
+    Url,
+    connect,
+    short,
+    shows_bar,
+    tell_errors,
+    wants_lines,
+    write_lines,
+)
+from shoal.cli.numbers import decimal
+from shoal.cli.texts import gather_items
+
+if TYPE_CHECKING:
+    from shoal.client import Extracted, Extraction
+
+#: Of one item, in the table.
+SHOWN_FINDS = 5
+
+
+def extract(
+    model: ModelName,
+    texts: Annotated[
+        list[str] | None, typer.Argument(help="Texts; paths with --files; or use --file.")
+    ] = None,
+    file: File = None,
+    field: Field = None,
+    files: Files = False,
+    output: Lines = None,
+    as_json: AsLines = False,
+    label: Annotated[
+        list[str] | None, typer.Option("--label", "-l", help="What to look for; several times.")
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(parser=decimal(0.0), help="Least score; unset: as the model's card says."),
+    ] = None,
+    multi_label: Annotated[
+        bool | None,
+        typer.Option(help="Score labels by themselves; unset: as the model's card says."),
+    ] = None,
+    truncate: Truncate = True,
+    bulk: Bulk = False,
+    priority: Priority = 0,
+    url: Url = None,
+    key: Key = None,
+    timeout: Timeout = 60.0,
+) -> None:
+    """Find entities and classes in texts and images, and write down what is said.
+
+    shoal extract my-ner "Ada Lovelace lived in London"
+    shoal extract my-zero-shot -f mails.txt -l bill -l complaint --json
+    shoal extract my-image-model --files photos/
+    shoal extract my-whisper --files talk.wav -o talk.jsonl
+    cat docs.jsonl | shoal extract my-ner --field text -o entities.jsonl
+
+    A folder stands for the files in it. Exit code 1 if an item failed.
+    """
+    as_lines = wants_lines(output, as_json)
+    names, items = gather_items(texts or [], file, field, files)
+    with connect(url, key, timeout) as client:
+        extracted = client.extract_detailed(
+            model,
+            items,
+            progress=shows_bar(len(items)),
+            labels=label or None,
+            threshold=threshold,
+            multi_label=multi_label,
+            truncate=truncate,
+            bulk=bulk,
+            priority=priority,
+        )
+    tell_errors(extracted)
+    if as_lines:
+        write_lines(output, extracted, lambda row: _line(extracted, names if files else [], row))
+    else:
+        _show(extracted, names)
+    if extracted.errors:
+        raise typer.Exit(1)
+
+
+def _line(extracted: Extracted, paths: list[str], row: int) -> dict[str, Any]:
+    import msgspec
+
+    found: dict[str, Any] = msgspec.to_builtins(extracted.found[row])
+    return {"file": paths[extracted.positions[row]], **found} if paths else found
+
+
+def _show(extracted: Extracted, names: list[str]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("item", "found")
+    shown = list(zip(extracted.positions.tolist(), extracted.found, strict=True))[:SHOWN_ITEMS]
+    for position, found in shown:
+        table.add_row(Text(short(names[position])), Text(_told(found)))
+    console = Console()
+    if shown:
+        console.print(table)
+    console.print(f"items: {len(extracted.found)}, tokens: {extracted.tokens.sum()}")
+
+
+def _told(found: Extraction) -> str:
+    if found.text is not None:
+        return found.text.strip()
+    if found.entities is not None:
+        finds = [f"{entity.label}: {entity.text}" for entity in found.entities]
+    else:
+        finds = [f"{label.label} {label.score:.2f}" for label in found.labels or []]
+    more = len(finds) - SHOWN_FINDS
+    return "\n".join(finds[:SHOWN_FINDS]) + (f"\n… {more} more" if more > 0 else "")

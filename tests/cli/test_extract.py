@@ -1,0 +1,72 @@
+"""`shoal extract` against a gateway on a real socket."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from shoal.cli.extract import extract
+from tests.cli.asking import invoke
+from tests.client.scripted import ScriptedGateway, item_error, packed, says
+
+app = typer.Typer()
+app.command()(extract)
+
+
+def run(*arguments: str, stdin: bytes | None = None) -> Any:
+    return invoke(app, "ner", *arguments, stdin=stdin)
+
+
+def test_entities_are_shown(gateway: ScriptedGateway) -> None:
+    result = run("7", "8")
+    assert result.exit_code == 0
+    assert "N: 7" in result.stdout
+    assert "items: 2, tokens: 4" in result.stdout
+    assert gateway.seen[0].path == "/v1/extract/ner"
+
+
+def test_labels_and_transcripts_are_shown(gateway: ScriptedGateway) -> None:
+    labels = [{"label": f"class-{n}", "score": 0.5} for n in range(7)]
+    heard = {"text": " hello there", "segments": []}
+    gateway.script.append(says(packed({"items": [{"labels": labels}, heard]})))
+    shown = run("a", "b").stdout
+    assert "class-0 0.50" in shown
+    assert "class-5" not in shown
+    assert "… 2 more" in shown
+    assert "hello there" in shown
+
+
+def test_options_travel(gateway: ScriptedGateway) -> None:
+    run("7", "-l", "war", "--label", "peace", "--threshold", "0.25", "--multi-label")
+    assert gateway.seen[0].body["params"] == {
+        "labels": ["war", "peace"],
+        "threshold": 0.25,
+        "multi_label": True,
+        "truncate": True,
+    }
+
+
+def test_json_lines_in_and_out(gateway: ScriptedGateway, tmp_path: Path) -> None:
+    lines = b'{"text": "7"}\n{"text": "8"}\n'
+    result = run("--field", "text", "-o", "-", stdin=lines)
+    first, second = (json.loads(line) for line in result.stdout.splitlines())
+    entity = {"text": "7", "label": "N", "score": 0.5, "start": 0, "end": 1}
+    assert first == {"index": 0, "entities": [entity], "tokens": 2, "truncated": True}
+    assert second["index"] == 1
+
+
+def test_files_are_named_in_the_lines(gateway: ScriptedGateway, tmp_path: Path) -> None:
+    for name in ("a.wav", "b.wav"):
+        (tmp_path / name).write_bytes(b"RIFF\x00" + name.encode())
+    heard = {"text": "hello", "language": "en", "segments": []}
+    gateway.script.append(says(packed({"items": [item_error("invalid_item", "no"), heard]})))
+    result = run("--files", str(tmp_path), "--json")
+    assert result.exit_code == 1
+    first, second = (json.loads(line) for line in result.stdout.splitlines())
+    assert first["error"]["code"] == "invalid_item"
+    assert second["file"] == str(tmp_path / "b.wav")
+    assert (second["text"], second["language"]) == ("hello", "en")
+    assert gateway.seen[0].body["items"] == [b"RIFF\x00a.wav", b"RIFF\x00b.wav"]
