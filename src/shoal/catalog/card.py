@@ -130,10 +130,19 @@ class ExtractTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         labels: by index of the head's output; none: as config.json says.
         threshold: least score of what is told.
         multi_label: whether a text may have several labels, each scored by itself.
-        template: of the hypothesis that ``nli`` tests, with ``{label}``.
+        template: of the hypothesis that ``nli`` tests, or of the text that ``image-text`` compares
+            with an image, with ``{label}``.
     """
 
-    head: Literal["token-labels", "sequence-labels", "nli", "spans", "image-labels", "transcript"]
+    head: Literal[
+        "token-labels",
+        "sequence-labels",
+        "nli",
+        "spans",
+        "image-labels",
+        "image-text",
+        "transcript",
+    ]
     labels: list[str] = []
     threshold: float | None = None
     multi_label: bool = False

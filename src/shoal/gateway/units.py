@@ -110,7 +110,7 @@ def load_of(params: Params, card: Card) -> Load:
             if not labels:
                 return ALONE
             task = card.tasks.extract
-            each = task is not None and task.head == "nli"
+            each = task is not None and task.head in ("nli", "image-text")
             return Load(sum([len(label.encode()) for label in labels]), len(labels) if each else 1)
 
 

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import ViTConfig, ViTForImageClassification
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
 from shoal.catalog.card import (
     Card,
@@ -34,7 +36,7 @@ from shoal.worker.batches import packed
 from shoal.worker.media import DecodingPreparer, decoding
 from shoal.worker.models import load_of, preparer_of
 from shoal.worker.prepared import Prepared
-from tests.runtimes.torch import media, speech, towers
+from tests.runtimes.torch import media, speech, towers, vision
 from tests.worker.media.drawn import picture, saved
 from tests.worker.media.test_sound import saved as sound_file
 from tests.worker.media.test_sound import tone
@@ -199,6 +201,96 @@ def test_each_model_can_be_probed(tmp_path: Path, inputs: list[Input]) -> None:
     made = preparer(clip_card(inputs=inputs), tmp_path)
     (item,) = made.prepare([made.probe], EncodeParams())
     assert isinstance(item, Prepared)
+
+
+def test_own_labels_score_as_the_model_itself_does(tmp_path: Path) -> None:
+    model, runtime = clip(tmp_path), TorchRuntime()
+    task = ExtractTask("image-text", template="w2 {label}")
+    card = clip_card(tasks=Tasks(EncodeTask(Dense(20)), extract=task))
+    runtime.load(load_of(card, tmp_path, Profile()))
+    made = preparer(card, tmp_path)
+    labels = ("w7 w9", "w11", "w30")
+    files: list[Item] = [Media(saved(picture(), "PNG")), "w5", Media(saved(picture(9, 70), "PNG"))]
+    prepared = made.prepare(files, ExtractParams(labels))
+    assert isinstance(prepared[1], InvalidItem)
+    sequences = [part for item in prepared[::2] for part in item.sequences]  # type: ignore[union-attr]
+    assert len(sequences) == 8
+    done = runtime.run(packed(1, "m", ["extract"], sequences))
+    rows = [{"extract": row} for row in from_wire(done.arrays["extract"])]
+    processor = CLIPImageProcessorPil(
+        size=16, crop_size=16, image_mean=media.MEAN, image_std=media.STD
+    )
+    ids = torch.tensor([[1, 2, 7, 9, 60, 0], [1, 2, 11, 60, 0, 0], [1, 2, 30, 60, 0, 0]])
+    for place, image in enumerate((picture(), picture(9, 70))):
+        pixels = processor([image], return_tensors="pt").pixel_values
+        with torch.inference_mode():
+            logits = model(ids, pixels).logits_per_image[0]
+        expected = dict(zip(labels, logits.softmax(0).tolist(), strict=True))
+        item = prepared[2 * place]
+        assert isinstance(item, Prepared)
+        assert item.finish is not None
+        answer = item.finish(rows[4 * place : 4 * place + 4], None)
+        assert isinstance(answer, bytes)
+        told = msgspec.msgpack.decode(answer)["labels"]
+        assert [label["label"] for label in told] == sorted(
+            labels, key=lambda name: -expected[name]
+        )
+        for label in told:
+            assert label["score"] == pytest.approx(expected[label["label"]], abs=1e-4)
+
+
+def test_own_labels_may_each_fit_by_itself_and_have_a_least_score(tmp_path: Path) -> None:
+    clip(tmp_path)
+    card = clip_card(tasks=Tasks(extract=ExtractTask("image-text", labels=["w2", "w3"])))
+    made = preparer(card, tmp_path)
+    params = ExtractParams(multi_label=True, threshold=0.6)
+    (item,) = made.prepare([Media(saved(picture(), "PNG"))], params)
+    assert isinstance(item, Prepared)
+    assert item.finish is not None
+    rows = [{"extract": np.array(row, np.float32)} for row in ([2.0, 1.0], [1.0, 1.0], [-1.0, 1.0])]
+    answer = item.finish(rows, None)  # logits 3 and -1
+    assert isinstance(answer, bytes)
+    (label,) = msgspec.msgpack.decode(answer)["labels"]
+    assert label == {"label": "w2", "score": pytest.approx(0.9526, abs=1e-4)}
+
+
+@pytest.mark.parametrize(
+    ("labels", "why"),
+    [((), "needs some"), (("w5 " * 20,), "label 'w5 .*tokens")],
+)
+def test_own_labels_that_cannot_be_used(tmp_path: Path, labels: tuple[str, ...], why: str) -> None:
+    clip(tmp_path)
+    made = preparer(clip_card(tasks=Tasks(extract=ExtractTask("image-text"))), tmp_path)
+    with pytest.raises(InvalidRequest, match=why):
+        made.prepare([Media(saved(picture(), "PNG"))], ExtractParams(labels))
+    with pytest.raises(ModelLoadFailed, match="put both under `inputs`"):
+        preparer(
+            clip_card(inputs=["image"], tasks=Tasks(extract=ExtractTask("image-text"))), tmp_path
+        )
+
+
+def test_labels_of_a_classifier_have_their_names(tmp_path: Path) -> None:
+    shape = vision.SHAPE | {"id2label": {0: "cat", 1: "dog", 2: "cow"}}
+    model = media.save(tmp_path, ViTForImageClassification(ViTConfig(**shape)))
+    card = clip_card(
+        inputs=["image"], tasks=Tasks(extract=ExtractTask("image-labels")), max_tokens=17
+    )
+    card = msgspec.structs.replace(card, family="vit")
+    runtime = TorchRuntime()
+    runtime.load(load_of(card, tmp_path, Profile()))
+    image = picture(30, 30)
+    (item,) = preparer(card, tmp_path).prepare([Media(saved(image, "PNG"))], ExtractParams())
+    assert isinstance(item, Prepared)
+    done = runtime.run(packed(1, "m", ["extract"], [*item.sequences]))
+    assert item.finish is not None
+    answer = item.finish([{"extract": from_wire(done.arrays["extract"])[0]}], None)
+    assert isinstance(answer, bytes)
+    told = {label["label"]: label["score"] for label in msgspec.msgpack.decode(answer)["labels"]}
+    processor = ViTImageProcessorPil(size=16, image_mean=media.MEAN, image_std=media.STD)
+    with torch.inference_mode():
+        logits = model(processor([image], return_tensors="pt").pixel_values).logits[0]
+    expected = dict(zip(("cat", "dog", "cow"), logits.softmax(0).tolist(), strict=True))
+    assert told == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_missing_library_says_what_to_install(

@@ -5,11 +5,7 @@ Runs in the preparing threads. An image or sound becomes arrays here; texts go t
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-from numpy.typing import NDArray
 
 from shoal.catalog.card import Card
 from shoal.catalog.families import FAMILIES
@@ -17,15 +13,11 @@ from shoal.errors import InvalidItem, InvalidRequest, ShoalError
 from shoal.settings import WorkerSettings
 from shoal.tasks.encode import Item, Media
 from shoal.values import EncodeParams, ExtractParams, Params
-from shoal.worker.labels import Classifier, classifier_of
 from shoal.worker.media.decoding import Decoded, Decoder, ImageDecoder, SoundDecoder
+from shoal.worker.media.extracting import Made, extract_media
 from shoal.worker.media.files import PIXEL, SILENCE
-from shoal.worker.media.transcripts import Transcripts
-from shoal.worker.prepared import Finish, Prepared, several
+from shoal.worker.prepared import Prepared
 from shoal.worker.text import TextPreparer
-
-#: What makes an answer of a file's rows.
-Finisher = Callable[[Decoded], Finish]
 
 
 class DecodingPreparer:
@@ -41,13 +33,7 @@ class DecodingPreparer:
             if "audio" in card.inputs
             else ImageDecoder(card.family, folder, settings)
         )
-        self._transcripts: Transcripts | None = None
-        self._classifier: Classifier | None = None
-        task = card.tasks.extract
-        if task is not None and task.head == "transcript":
-            self._transcripts = Transcripts(card, folder)
-        if task is not None and task.head == "image-labels":
-            self._classifier = classifier_of(card, task, folder)
+        self._extract = extract_media(card, folder, self._texts)
 
     @property
     def probe(self) -> Item:
@@ -57,23 +43,19 @@ class DecodingPreparer:
         self, items: list[Item], params: Params, query: Item | None = None
     ) -> list[Prepared | ShoalError]:
         """Each item, or its error."""
-        finisher = self._finisher(params)
+        made = self._made(params)
         others: list[Item] = [item for item in items if not isinstance(item, Media)]
         texts = iter(self._others(others, params, query))
         return [
-            self._media(item, finisher) if isinstance(item, Media) else next(texts)
-            for item in items
+            self._media(item, made) if isinstance(item, Media) else next(texts) for item in items
         ]
 
-    def _finisher(self, params: Params) -> Finisher | None:
-        """None: as all outputs are finished. Raises `InvalidRequest` where nothing can be made."""
+    def _made(self, params: Params) -> Made:
+        """Raises `InvalidRequest` where nothing can be made of a file."""
         if isinstance(params, EncodeParams):
-            return None
-        if isinstance(params, ExtractParams) and self._transcripts is not None:
-            return self._transcripts.finish
-        if isinstance(params, ExtractParams) and self._classifier is not None:
-            labels = self._classifier.labels(params)
-            return lambda decoded: labels
+            return _alone
+        if isinstance(params, ExtractParams) and self._extract is not None:
+            return self._extract.made(params)
         raise InvalidRequest(f"'{self._card.name}' does not do this task")
 
     def _others(
@@ -89,28 +71,28 @@ class DecodingPreparer:
             for item in items
         ]
 
-    def _media(self, item: Media, finisher: Finisher | None) -> Prepared | ShoalError:
+    def _media(self, item: Media, made: Made) -> Prepared | ShoalError:
         if item.kind is not None and item.kind not in self._card.inputs:
             return InvalidItem(f"this model takes {self._inputs}, no {item.kind}")
         if not item.data:
             return InvalidItem("this item is empty")
         try:
             decoded = self._decoder.decode(item.data)
+            # They count as the longest text does: a model sees all of them in one size.
+            length = self._card.max_tokens
+            return made(decoded, [Prepared(input=a, length=length) for a in decoded.arrays])
         except ShoalError as error:
             return error
-        finish = None if finisher is None else finisher(decoded)
-        if len(decoded.arrays) > 1:
-            if finish is None:
-                return InvalidItem(
-                    f"this sound lasts {decoded.seconds:.1f} s, and one vector is of "
-                    f"{decoded.starts_s[1]:.1f} s at most; send it in parts"
-                )
-            return several([self._sequence(array) for array in decoded.arrays], finish)
-        return self._sequence(decoded.arrays[0], finish)
 
-    def _sequence(self, array: NDArray[Any], finish: Finish | None = None) -> Prepared:
-        """It counts as the longest text does: a model sees all of them in one size."""
-        return Prepared(input=array, length=self._card.max_tokens, finish=finish)
+
+def _alone(decoded: Decoded, sequences: list[Prepared]) -> Prepared:
+    """A file that must be one sequence. Raises `InvalidItem` for a sound of several."""
+    if len(sequences) > 1:
+        raise InvalidItem(
+            f"this sound lasts {decoded.seconds:.1f} s, and one vector is of "
+            f"{decoded.starts_s[1]:.1f} s at most; send it in parts"
+        )
+    return sequences[0]
 
 
 def decodes(card: Card) -> bool:

@@ -1,0 +1,39 @@
+"""`extract`: labels of a caller's own for an image, by a model of texts and images. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from shoal.tasks.labels import labelled, softmax
+from shoal.tasks.outputs import EXTRACT, Rows
+from shoal.tasks.score import sigmoid
+
+#: transformers' own, of its pipeline for images.
+TEMPLATE = "This is a photo of {label}."
+
+
+class Matches(msgspec.Struct, frozen=True):
+    """How well labels fit an image: the products of their rows are the model's own logits.
+
+    Reference: transformers' ``ZeroShotImageClassificationPipeline``.
+
+    Attributes:
+        labels: in the order of their sequences, which come after the image's.
+        multi_label: each label by itself; else they exclude each other.
+    """
+
+    labels: tuple[str, ...]
+    multi_label: bool = False
+    threshold: float | None = None
+
+    def __call__(self, rows: Sequence[Rows], query: Rows | None = None) -> bytes:
+        """``{"labels": [{"label", "score"}]}``, the likeliest first."""
+        image, *texts = (np.asarray(row[EXTRACT]) for row in rows)
+        logits = np.stack(texts) @ image
+        scores = sigmoid(logits) if self.multi_label else softmax(logits)
+        pairs = zip(self.labels, scores.tolist(), strict=True)
+        least = self.threshold
+        return labelled([pair for pair in pairs if least is None or pair[1] >= least])

@@ -1,0 +1,106 @@
+"""What is read from images and sound: labels, labels of a caller's own, transcripts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from shoal.catalog.card import Card
+from shoal.errors import InvalidRequest, ModelLoadFailed, ShoalError
+from shoal.tasks.matching import TEMPLATE, Matches
+from shoal.values import EncodeParams, ExtractParams
+from shoal.worker.labels import classifier_of
+from shoal.worker.media.decoding import Decoded
+from shoal.worker.media.transcripts import Transcripts
+from shoal.worker.prepared import Prepared, several
+from shoal.worker.text import TextPreparer
+
+#: A file as it was decoded, and its sequences -> the item that they are.
+Made = Callable[[Decoded, list[Prepared]], Prepared]
+
+
+class Extracts(Protocol):
+    """How the files of one model are prepared for what is read from them."""
+
+    def made(self, params: ExtractParams) -> Made:
+        """For the items of a unit. Raises `InvalidRequest` where that cannot be asked."""
+        ...
+
+
+class ImageLabels:
+    """Labels that the model was trained with."""
+
+    def __init__(self, card: Card, folder: Path) -> None:
+        """Raises `ModelLoadFailed` where nobody names the labels."""
+        assert card.tasks.extract is not None, "it is what is asked"
+        self._classifier = classifier_of(card, card.tasks.extract, folder)
+
+    def made(self, params: ExtractParams) -> Made:
+        """One sequence an image."""
+        finish = self._classifier.labels(params)
+        return lambda _, sequences: msgspec.structs.replace(sequences[0], finish=finish)
+
+
+class OwnLabels:
+    """Labels that the caller chooses, each a text beside the image."""
+
+    def __init__(self, card: Card, texts: TextPreparer | None) -> None:
+        """Raises `ModelLoadFailed` for a card whose model takes no texts."""
+        task = card.tasks.extract
+        assert task is not None, "it is what is asked"
+        if texts is None:
+            raise ModelLoadFailed(
+                f"card '{card.name}': head image-text compares texts with images; "
+                "put both under `inputs`"
+            )
+        self._task, self._texts = task, texts
+        self._template = task.template or TEMPLATE
+
+    def made(self, params: ExtractParams) -> Made:
+        """An image and all labels."""
+        labels = tuple(dict.fromkeys(params.labels or self._task.labels))
+        if not labels:
+            raise InvalidRequest("this model takes any labels, and needs some: give `labels`")
+        said = [self._template.replace("{label}", label) for label in labels]
+        texts: list[Prepared] = []
+        for label, text in zip(
+            labels, self._texts.prepare([*said], EncodeParams(truncate=False)), strict=True
+        ):
+            if isinstance(text, ShoalError):
+                raise InvalidRequest(f"label '{label}': {text.message}")
+            texts.append(text)
+        several_fit = params.multi_label
+        finish = Matches(
+            labels,
+            self._task.multi_label if several_fit is None else several_fit,
+            self._task.threshold if params.threshold is None else params.threshold,
+        )
+        return lambda _, sequences: several([*sequences, *texts], finish)
+
+
+class SpokenTexts:
+    """What is said in a sound, window by window."""
+
+    def __init__(self, card: Card, folder: Path) -> None:
+        """Raises `ModelLoadFailed` where the folder's files cannot be used."""
+        self._transcripts = Transcripts(card, folder)
+
+    def made(self, params: ExtractParams) -> Made:
+        """All windows of a sound."""
+        return lambda decoded, windows: several(windows, self._transcripts.finish(decoded))
+
+
+def extract_media(card: Card, folder: Path, texts: TextPreparer | None) -> Extracts | None:
+    """As the card's head needs them; None where nothing is read. Raises `ModelLoadFailed`."""
+    task = card.tasks.extract
+    match None if task is None else task.head:
+        case "image-labels":
+            return ImageLabels(card, folder)
+        case "image-text":
+            return OwnLabels(card, texts)
+        case "transcript":
+            return SpokenTexts(card, folder)
+    return None
