@@ -2,7 +2,8 @@
 
 `zoo/NAME.npz`: `tokens` of some items end to end, `types` of them (0, then 1 for a second text),
 their `lengths`, and the original's `rows`. They were made by running the file that the card names
-in onnxruntime 1.32 on a CPU, one item at a time.
+in onnxruntime 1.32 on a CPU, one item at a time, its products on the activations as they are: the
+file rounds those to 8 bits first, which no conversion of weights can or should copy.
 """
 
 from __future__ import annotations
@@ -53,11 +54,10 @@ def rows(name: str, head: str) -> made.Floats:
 
 
 def test_vectors_of_int8_weights() -> None:
-    """The original also rounds activations to 8 bits, so that it is not met exactly."""
     cosines = made.cosines(
         rows("bge-small-en-v1.5", "dense"), original("bge-small-en-v1.5")["rows"].astype(np.float32)
     )
-    assert cosines.min() > 0.993
+    assert cosines.min() > 0.99999
 
 
 def test_scores_of_int8_weights() -> None:
@@ -65,4 +65,4 @@ def test_scores_of_int8_weights() -> None:
     theirs = original("ms-marco-MiniLM-L-12-v2")["rows"].ravel()
     assert theirs.max() > 5  # there are good pairs and bad ones
     assert theirs.min() < -11
-    assert np.abs(ours - theirs).max() < 0.15
+    assert np.abs(ours - theirs).max() < 1e-3
