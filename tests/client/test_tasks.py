@@ -121,6 +121,17 @@ def test_quantised_vectors_can_be_restored(
     assert ask(lambda c: c.encode(M, "7", dtype=dtype)).dtype == kept
 
 
+def test_quantised_vectors_of_tokens_keep_their_scales(ask: Ask, gateway: ScriptedGateway) -> None:
+    rows = {"dtype": "int8", "shape": [2, 2], "data": b"\x02\x04\x06\x08", "scale": [0.5, 0.25]}
+    fixed = {"dtype": "int8", "shape": [2], "data": b"\x02\x04", "scale": 0.5}
+    gateway.script.append(says(packed({"items": [{"multivector": rows, "fde": fixed}]})))
+    outputs = ask(lambda c: c.encode_detailed(M, ["1"], dtype="int8")).outputs
+    assert outputs["multivector"][0].tolist() == [[2, 4], [6, 8]]
+    assert outputs["multivector.scale"][0].tolist() == [0.5, 0.25]
+    assert outputs["fde"][0].tolist() == [2, 4]
+    assert outputs["fde.scale"][0] == 0.5
+
+
 def test_only_what_was_encoded_is_restored(ask: Ask, gateway: ScriptedGateway) -> None:
     tensor = {"dtype": "int8", "shape": [2], "data": b"\x02\x04", "scale": 0.5}
     body = {"items": [item_error("compute_failed", "no"), {"dense": tensor}]}

@@ -67,6 +67,12 @@ def test_vectors_of_each_token_bound_a_unit_by_the_bytes_of_its_texts() -> None:
     assert limits.items == 64 and 0.9 * REPLY_BYTES < tokens * 128 * 4 <= REPLY_BYTES
 
 
+def test_fixed_dimensional_encodings_make_small_units() -> None:
+    task = EncodeTask(multivector=Multivector(128))
+    size = answer_size(EncodeParams(outputs=("fde",)), card(encode=task))
+    assert bounded_by_reply(UnitLimits(64, 64 * 1024, 1.0), size).items == 12
+
+
 def test_a_query_counts_with_each_document_and_labels_with_each_text() -> None:
     limits = UnitLimits(64, 1 << 16, seconds=0.1)
     query = load_of(ScoreParams(b"x" * 30), card(score=ScoreTask()))

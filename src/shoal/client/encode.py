@@ -48,8 +48,8 @@ class _Tensor(msgspec.Struct, frozen=True):
     dtype: str
     shape: tuple[int, ...]
     data: memoryview
-    scale: float | None = None
-    zero_point: float | None = None
+    scale: float | list[float] | None = None
+    zero_point: float | list[float] | None = None
 
     def array(self) -> NDArray[Any]:
         """[…], a view. Raises `ProtocolError`."""
@@ -74,11 +74,9 @@ class _Body(msgspec.Struct, frozen=True):
 
 
 class Vectors(msgspec.Struct, frozen=True):
-    """One item's: `outputs` by name, and what restores a dense vector that is quantised."""
+    """One item's: `outputs` by name; beside those that are quantised ``<name>.scale`` and the like."""
 
     outputs: dict[str, Row]
-    scale: float | None = None
-    zero_point: float | None = None
 
 
 def asked(model: str, options: EncodeOptions) -> Asked[Vectors]:
@@ -102,15 +100,23 @@ def _read(body: _Item) -> Vectors:
     for name in ("dense", "multivector", "fde"):
         tensor: _Tensor | None = getattr(body, name)
         if tensor is not None:
-            outputs[name] = tensor.array()
+            outputs |= _restorable(name, tensor)
     if body.sparse is not None:
         outputs["sparse"] = Sparse(body.sparse.indices.array(), body.sparse.values.array())
     dense = outputs.get("dense")
     if not outputs or (isinstance(dense, np.ndarray) and dense.ndim != 1):
         raise ProtocolError("an item of the answer has neither a vector nor an error")
-    if body.dense is None:
-        return Vectors(outputs)
-    return Vectors(outputs, body.dense.scale, body.dense.zero_point)
+    return Vectors(outputs)
+
+
+def _restorable(name: str, tensor: _Tensor) -> dict[str, Row]:
+    numbers = {"scale": tensor.scale, "zero_point": tensor.zero_point}
+    beside = {
+        f"{name}.{what}": np.array(number, np.float32)
+        for what, number in numbers.items()
+        if number is not None
+    }
+    return {name: tensor.array(), **beside}
 
 
 class Encoded(Told, frozen=True, eq=False, kw_only=True):
@@ -120,8 +126,9 @@ class Encoded(Told, frozen=True, eq=False, kw_only=True):
         vectors: the dense ones, [n_ok, dim] of the dtype asked, one row for each text that has a
             vector; ``binary`` ones are uint8 [n_ok, ceil(dim / 8)]. Empty where none were asked.
         outputs: the others by name, one entry for each text that has a vector: a `Sparse`, or an
-            array [tokens, dim].
-        scale, zero_point: float32 [n_ok], of quantised vectors.
+            array, [tokens, dim] or [dim]. ``<name>.scale`` and ``<name>.zero_point``, [tokens] or
+            one number, stand beside those that are quantised.
+        scale, zero_point: float32 [n_ok], of quantised dense vectors.
         dtype: that was asked.
     """
 
@@ -153,7 +160,6 @@ class EncodeCollector(Collector[Vectors, Encoded]):
         empty = "uint8" if self._dtype == "binary" else self._dtype
         self._empty = np.empty((0, params.get("dimensions", 0)), empty)
         self._dense: NDArray[Any] | None = None
-        self._restores: dict[str, NDArray[np.float32]] = {}
         self._others: dict[str, dict[int, Row]] = {}
 
     def place(self, position: int, value: Vectors) -> None:
@@ -163,11 +169,6 @@ class EncodeCollector(Collector[Vectors, Encoded]):
                 self._place_dense(position, row)
             else:
                 self._others.setdefault(name, {})[position] = _copied(row)
-        for name in ("scale", "zero_point"):
-            number: float | None = getattr(value, name)
-            if number is not None:
-                all_ = self._restores.setdefault(name, np.zeros(len(self.have), np.float32))
-                all_[position] = number
 
     def _place_dense(self, position: int, row: NDArray[Any]) -> None:
         if self._dense is None:
@@ -183,17 +184,20 @@ class EncodeCollector(Collector[Vectors, Encoded]):
     def result(self) -> Encoded:
         have = slice(None) if self.have.all() else self.have
         rows = {name: [rows[n] for n in sorted(rows)] for name, rows in self._others.items()}
+        restores = [rows.pop(f"dense.{what}", None) for what in ("scale", "zero_point")]
+        scale, zero_point = (_stacked(numbers) for numbers in restores)
         return Encoded(
             **msgspec.structs.asdict(self.told()),
             vectors=self._empty if self._dense is None else self._dense[have],
             outputs=rows,
             dtype=self._dtype,
-            scale=self._restored("scale"),
-            zero_point=self._restored("zero_point"),
+            scale=scale,
+            zero_point=zero_point,
         )
 
-    def _restored(self, name: str) -> NDArray[np.float32] | None:
-        return self._restores[name][self.have] if name in self._restores else None
+
+def _stacked(numbers: list[Row] | None) -> NDArray[np.float32] | None:
+    return None if numbers is None else np.array(numbers, np.float32)
 
 
 def _copied(row: Row) -> Row:
