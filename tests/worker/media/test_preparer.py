@@ -38,6 +38,7 @@ from shoal.worker.models import load_of, preparer_of
 from shoal.worker.prepared import Prepared
 from tests.runtimes.torch import media, speech, towers, vision
 from tests.worker.media.drawn import picture, saved
+from tests.worker.media.test_pages import pdf
 from tests.worker.media.test_sound import saved as sound_file
 from tests.worker.media.test_sound import tone
 
@@ -184,7 +185,19 @@ def test_one_vector_is_of_one_window(tmp_path: Path) -> None:
     fits, not_so = made.prepare([short, long], EncodeParams())
     assert isinstance(fits, Prepared)
     assert isinstance(not_so, InvalidItem)
-    assert "lasts 0.9 s, and one vector is of" in not_so.message
+    assert "lasts 0.9 s, and is " in not_so.message
+
+
+def test_a_page_is_a_picture_and_several_are_not(tmp_path: Path) -> None:
+    clip(tmp_path)
+    made = preparer(clip_card(), tmp_path)
+    one, two = made.prepare([Media(pdf((90, 90))), Media(pdf((9, 9), (9, 9)))], EncodeParams())
+    assert isinstance(one, Prepared)
+    assert one.input is not None
+    assert one.input[0, 0].tolist() == [0, 0, 0]
+    assert one.input[-1, -1].tolist() == [255, 255, 255]
+    assert isinstance(two, InvalidItem)
+    assert "has 2 pages, and is 2 sequences" in two.message
 
 
 def test_what_a_model_does_not_do_is_refused(tmp_path: Path) -> None:
@@ -297,7 +310,7 @@ def test_a_missing_library_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clip(tmp_path)
-    monkeypatch.setitem(decoding.NEEDED, "image", ("no_such_module", "pillow"))
+    monkeypatch.setitem(decoding.NEEDED, "image", {"no_such_module": "pillow"})
     with pytest.raises(ModelLoadFailed, match=r"need the package pillow.*shoal\[media\]"):
         preparer(clip_card(), tmp_path)
 

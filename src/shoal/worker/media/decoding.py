@@ -18,14 +18,23 @@ from shoal.errors import ModelLoadFailed
 from shoal.settings import WorkerSettings
 from shoal.tasks.sound import Samples, windows
 
-#: What each kind of media needs besides numpy: module -> package.
-NEEDED = {"image": ("PIL", "pillow"), "audio": ("soundfile", "soundfile")}
+#: What each kind of media needs besides numpy: modules -> their packages.
+NEEDED = {
+    "image": {"PIL": "pillow", "pypdfium2": "pypdfium2"},
+    "audio": {"soundfile": "soundfile"},
+}
 
 
 class Decoded(msgspec.Struct, frozen=True):
-    """What a file becomes: an array a sequence; `starts_s`: when each begins, of sound."""
+    """What a file becomes: an array a sequence.
+
+    Attributes:
+        shape: of the whole, for messages: pages or seconds.
+        starts_s: when each begins, of sound. `seconds`: of all of it.
+    """
 
     arrays: list[NDArray[Any]]
+    shape: str = ""
     starts_s: tuple[float, ...] = (0.0,)
     seconds: float = 0.0
 
@@ -39,19 +48,26 @@ class Decoder(Protocol):
 
 
 class ImageDecoder:
-    """One array of pixels an image."""
+    """One array of pixels an image, or a page of a PDF."""
 
     def __init__(self, family: str, folder: Path, settings: WorkerSettings) -> None:
         """Raises `ModelLoadFailed` where a library is missing, or the folder's word is."""
         _need("image")
         self._processing = image_processing(folder, family)
         self._most = settings.media_pixels
+        self._most_pages = settings.media_pages
 
     def decode(self, data: bytes) -> Decoded:
-        """The image, resized and cropped."""
+        """The image or pages, resized and cropped."""
         from shoal.worker.media.images import fitted, read_image
+        from shoal.worker.media.pages import is_pdf, read_pages
 
-        return Decoded([fitted(read_image(data, self._most), self._processing, self._most)])
+        if is_pdf(data):
+            images = read_pages(data, self._most_pages, self._most)
+        else:
+            images = [read_image(data, self._most)]
+        arrays = [fitted(image, self._processing, self._most) for image in images]
+        return Decoded(arrays, f"has {len(images)} pages")
 
 
 class SoundDecoder:
@@ -72,15 +88,16 @@ class SoundDecoder:
         parts: list[tuple[int, Samples]] = windows(samples, self._processing.chunk_samples, rate)
         return Decoded(
             [spectrogram(part, self._processing) for _, part in parts],
+            f"lasts {len(samples) / rate:.1f} s",
             tuple(round(start / rate, 3) for start, _ in parts),
             round(len(samples) / rate, 3),
         )
 
 
 def _need(kind: str) -> None:
-    module, package = NEEDED[kind]
-    if find_spec(module) is None:
-        raise ModelLoadFailed(
-            f"models that take {kind} need the package {package}, which is not installed: "
-            "pip install 'shoal[media]'"
-        )
+    for module, package in NEEDED[kind].items():
+        if find_spec(module) is None:
+            raise ModelLoadFailed(
+                f"models that take {kind} need the package {package}, which is not installed: "
+                "pip install 'shoal[media]'"
+            )

@@ -9,7 +9,7 @@ from typing import Protocol
 import msgspec
 
 from shoal.catalog.card import Card
-from shoal.errors import InvalidRequest, ModelLoadFailed, ShoalError
+from shoal.errors import InvalidItem, InvalidRequest, ModelLoadFailed, ShoalError
 from shoal.tasks.matching import TEMPLATE, Matches
 from shoal.values import EncodeParams, ExtractParams
 from shoal.worker.labels import classifier_of
@@ -20,6 +20,16 @@ from shoal.worker.text import TextPreparer
 
 #: A file as it was decoded, and its sequences -> the item that they are.
 Made = Callable[[Decoded, list[Prepared]], Prepared]
+
+
+def alone(decoded: Decoded, sequences: list[Prepared]) -> Prepared:
+    """A file that must be one sequence. Raises `InvalidItem` for a longer sound, or more pages."""
+    if len(sequences) > 1:
+        raise InvalidItem(
+            f"this file {decoded.shape}, and is {len(sequences)} sequences of the model, which "
+            "answers for one; send them one by one"
+        )
+    return sequences[0]
 
 
 class Extracts(Protocol):
@@ -41,7 +51,9 @@ class ImageLabels:
     def made(self, params: ExtractParams) -> Made:
         """One sequence an image."""
         finish = self._classifier.labels(params)
-        return lambda _, sequences: msgspec.structs.replace(sequences[0], finish=finish)
+        return lambda decoded, sequences: msgspec.structs.replace(
+            alone(decoded, sequences), finish=finish
+        )
 
 
 class OwnLabels:
@@ -78,7 +90,7 @@ class OwnLabels:
             self._task.multi_label if several_fit is None else several_fit,
             self._task.threshold if params.threshold is None else params.threshold,
         )
-        return lambda _, sequences: several([*sequences, *texts], finish)
+        return lambda decoded, sequences: several([alone(decoded, sequences), *texts], finish)
 
 
 class SpokenTexts:

@@ -13,8 +13,8 @@ from shoal.errors import InvalidItem, InvalidRequest, ShoalError
 from shoal.settings import WorkerSettings
 from shoal.tasks.encode import Item, Media
 from shoal.values import EncodeParams, ExtractParams, Params
-from shoal.worker.media.decoding import Decoded, Decoder, ImageDecoder, SoundDecoder
-from shoal.worker.media.extracting import Made, extract_media
+from shoal.worker.media.decoding import Decoder, ImageDecoder, SoundDecoder
+from shoal.worker.media.extracting import Made, alone, extract_media
 from shoal.worker.media.files import PIXEL, SILENCE
 from shoal.worker.prepared import Prepared
 from shoal.worker.text import TextPreparer
@@ -53,7 +53,7 @@ class DecodingPreparer:
     def _made(self, params: Params) -> Made:
         """Raises `InvalidRequest` where nothing can be made of a file."""
         if isinstance(params, EncodeParams):
-            return _alone
+            return alone
         if isinstance(params, ExtractParams) and self._extract is not None:
             return self._extract.made(params)
         raise InvalidRequest(f"'{self._card.name}' does not do this task")
@@ -83,16 +83,6 @@ class DecodingPreparer:
             return made(decoded, [Prepared(input=a, length=length) for a in decoded.arrays])
         except ShoalError as error:
             return error
-
-
-def _alone(decoded: Decoded, sequences: list[Prepared]) -> Prepared:
-    """A file that must be one sequence. Raises `InvalidItem` for a sound of several."""
-    if len(sequences) > 1:
-        raise InvalidItem(
-            f"this sound lasts {decoded.seconds:.1f} s, and one vector is of "
-            f"{decoded.starts_s[1]:.1f} s at most; send it in parts"
-        )
-    return sequences[0]
 
 
 def decodes(card: Card) -> bool:

@@ -35,7 +35,7 @@ _NAMES = Names(
 _EPS = 1e-5
 #: Clips of a pass at least: a step of the decoder reads all of its weights, for one clip as for
 #: several.
-_TOGETHER = 8
+_TOGETHER = 4
 
 
 class WhisperConfig(msgspec.Struct, frozen=True):

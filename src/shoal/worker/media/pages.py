@@ -1,0 +1,60 @@
+"""Pages of PDF files as pictures, drawn by PDFium.
+
+Decides how finely they are drawn. Nothing of a file is run: no scripts, no forms, no links.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+
+import pypdfium2 as pdfium
+from PIL import Image
+
+from shoal.errors import InvalidItem
+
+#: Fine enough to read footnotes, and what scans come in.
+_DPI = 200
+_POINTS_PER_INCH = 72
+#: PDFium is one to a process: no two threads may be in it.
+_pdfium = Lock()
+
+
+def is_pdf(data: bytes) -> bool:
+    """Whether this is meant as one; some writers put other bytes before the mark."""
+    return b"%PDF-" in data[:1024]
+
+
+def read_pages(data: bytes, max_pages: int, max_pixels: int) -> list[Image.Image]:
+    """All pages, RGB on white, no page of more pixels.
+
+    Raises:
+        InvalidItem: damaged, locked by a password, without pages, or of more pages.
+    """
+    with _pdfium:
+        try:
+            document = pdfium.PdfDocument(data)
+        except pdfium.PdfiumError as error:
+            raise InvalidItem(f"this PDF is damaged, cut off or locked: {error}") from None
+        try:
+            if not 0 < (count := len(document)) <= max_pages:
+                raise InvalidItem(
+                    f"this PDF has {count} pages, and 1 to {max_pages} are taken "
+                    "(`media_pages` of the worker); send a part of it"
+                )
+            return [_drawn(document, number, max_pixels) for number in range(count)]
+        finally:
+            document.close()
+
+
+def _drawn(document: pdfium.PdfDocument, number: int, max_pixels: int) -> Image.Image:
+    try:
+        page = document[number]
+        width, height = page.get_size()
+        scale = _DPI / _POINTS_PER_INCH
+        # A page may say that it is as large as a house.
+        scale *= min(1.0, (max_pixels / max(1.0, width * height)) ** 0.5 / scale)
+        image: Image.Image = page.render(scale=scale).to_pil()
+        page.close()
+    except (pdfium.PdfiumError, ValueError) as error:
+        raise InvalidItem(f"page {number + 1} of this PDF cannot be drawn: {error}") from None
+    return image.convert("RGB")

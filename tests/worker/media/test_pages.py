@@ -1,0 +1,70 @@
+"""PDF files written here, against what is drawn on their pages."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pypdfium2 as pdfium
+import pytest
+from PIL import Image
+
+from shoal.errors import InvalidItem
+from shoal.worker.media.pages import is_pdf, read_pages
+from tests.worker.media.drawn import pixels
+
+MOST = 4_000_000
+
+
+def pdf(*sizes: tuple[int, int]) -> bytes:
+    """A page of each size, in points, black in its upper left quarter."""
+    document = pdfium.PdfDocument.new()
+    for width, height in sizes:
+        page = document.new_page(width, height)
+        black = pdfium.PdfBitmap.from_pil(Image.new("RGB", (4, 4)))
+        image = pdfium.PdfImage.new(document)
+        image.set_bitmap(black)
+        matrix = pdfium.PdfMatrix().scale(width / 2, height / 2).translate(0, height / 2)
+        image.set_matrix(matrix)
+        page.insert_obj(image)
+        page.gen_content()
+    file = io.BytesIO()
+    document.save(file)
+    document.close()
+    return file.getvalue()
+
+
+def test_pages_are_drawn_on_white() -> None:
+    first, second = read_pages(pdf((144, 72), (72, 216)), 2, MOST)
+    assert first.size == (400, 200)
+    assert second.size == (200, 600)
+    seen = pixels(first)
+    assert (seen[5:95, 5:195] == 0).all()
+    assert (seen[105:] == 255).all()
+    assert (seen[:, 205:] == 255).all()
+
+
+def test_a_page_as_large_as_a_house_is_drawn_smaller() -> None:
+    (page,) = read_pages(pdf((14_000, 7_000)), 1, MOST)
+    assert page.width * page.height <= MOST * 1.01
+    assert page.width / page.height == pytest.approx(2, rel=0.01)
+    assert np.asarray(page)[0, 0].tolist() == [0, 0, 0]
+
+
+def test_too_many_pages_are_refused() -> None:
+    with pytest.raises(InvalidItem, match=r"has 3 pages, and 1 to 2 are taken \(`media_pages`"):
+        read_pages(pdf((72, 72), (72, 72), (72, 72)), 2, MOST)
+
+
+def test_damaged_files_are_refused() -> None:
+    whole = pdf((72, 72))
+    for data in (b"%PDF-1.7\nnothing", whole[: len(whole) // 3], b"%PDF-"):
+        assert is_pdf(data)
+        with pytest.raises(InvalidItem, match="this PDF is damaged, cut off or locked"):
+            read_pages(data, 2, MOST)
+
+
+def test_what_is_one() -> None:
+    assert is_pdf(pdf((9, 9)))
+    assert is_pdf(b"\n\n" + pdf((9, 9)))
+    assert not is_pdf(b"\x89PNG")
