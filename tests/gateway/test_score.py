@@ -91,7 +91,7 @@ async def test_a_query_that_no_unit_can_carry_is_refused(gateway: Served) -> Non
 @pytest.mark.parametrize(
     ("path", "body", "says"),
     [
-        ("/v1/score/tiny", {}, "cannot score: it does encode; ask one that does: reranker"),
+        ("/v1/score/tiny", {}, "cannot score: it does encode; ask one that does: logits, reranker"),
         ("/v1/encode/reranker", {}, "cannot encode: it does score; ask one that does: every-"),
         ("/v1/embeddings", {"model": "ner", "input": "a"}, "cannot encode: it does extract"),
     ],

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -45,7 +46,9 @@ async def test_the_official_client_of_v2(v2: cohere.AsyncClientV2, worker: Scrip
 
 
 async def test_the_official_client_of_v1(v1: cohere.AsyncClient, worker: ScriptedWorker) -> None:
-    answer = await v1.rerank(query="q", documents=DOCUMENTS, top_n=9, return_documents=True)
+    answer = await v1.rerank(
+        query="q", model="reranker", documents=DOCUMENTS, top_n=9, return_documents=True
+    )
     assert [result.index for result in answer.results] == ORDER
     first = answer.results[0].document
     assert first is not None
@@ -68,6 +71,20 @@ async def test_the_official_client_raises_its_own_errors(v2: cohere.AsyncClientV
     with pytest.raises(cohere.NotFoundError) as unknown:
         await v2.rerank(model="rerankre", query="q", documents=["a"])
     assert "did you mean 'reranker'" in unknown.value.body["message"]
+
+
+async def test_logits_become_scores_from_0_to_1(gateway: Served) -> None:
+    body = {"model": "logits", "query": "q", "documents": ["a" * 98], "texts": ["a" * 98]}
+    (cohere,) = (await gateway.post("/v2/rerank", body)).json()["results"]
+    assert cohere["relevance_score"] == pytest.approx(1 / (1 + math.exp(-1)))
+    (tei,) = (await gateway.post("/tei/logits/rerank", body)).json()
+    assert tei["score"] == cohere["relevance_score"]
+    (raw,) = (await gateway.post("/tei/logits/rerank", {**body, "raw_scores": True})).json()
+    assert raw["score"] == pytest.approx(1.0)
+    (native,) = (
+        await gateway.post("/v1/score/logits", {"query": "q", "items": ["a" * 98]})
+    ).json()["items"]
+    assert native["score"] == pytest.approx(1.0)
 
 
 async def test_jina_s_shape(gateway: Served) -> None:

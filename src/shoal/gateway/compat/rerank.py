@@ -10,8 +10,10 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
+import numpy as np
 from msgspec import Meta
 
+from shoal.catalog.card import Card
 from shoal.errors import ErrorInfo, InvalidItem, InvalidRequest
 from shoal.gateway.asking import Answers, Question, ask, card_for, item_limits
 from shoal.gateway.body import KINDS, MAP, TEXT, BodyDecoder, checked_items
@@ -20,6 +22,7 @@ from shoal.gateway.envelope import item_failed
 from shoal.gateway.http import Request, Response
 from shoal.gateway.score import checked_query, score_of
 from shoal.gateway.service import Gateway
+from shoal.tasks.score import sigmoid
 from shoal.values import ScoreParams
 from shoal.wire.codec import Buffer
 
@@ -29,6 +32,10 @@ _DOCUMENT: dict[str, Any] = {
         {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
     ]
 }
+
+
+#: Heads that answer with a logit.
+_LOGITS = ("cross-encoder", "yes-no")
 
 
 class RerankBody(msgspec.Struct, frozen=True):
@@ -143,7 +150,7 @@ class RerankRoute:
         if failure is not None:
             return item_failed(failure[1], f"documents[{failure[0]}]", cohere)
         results = [
-            Ranked(index, score, _document(shown[index]) if shown else None)
+            Ranked(index, relevance(score, card), _document(shown[index]) if shown else None)
             for index, score in ranked(answers)[: body.top_n]
         ]
         answer = self._answer(request, body.model or card.name, results, answers.tokens)
@@ -161,6 +168,16 @@ def ranked(answers: Answers) -> list[tuple[int, float]]:
     """Position and score of each item, the best first; of equal ones the earlier."""
     scores = [(item.position, score_of(item)) for unit in answers.units() for item in unit]
     return sorted(scores, key=lambda ranked: -ranked[1])
+
+
+def relevance(score: float, card: Card) -> float:
+    """A score from 0 to 1, as clients expect, of a model whose card leaves it a logit.
+
+    What late interaction and cosines give stays as it is: it is none.
+    """
+    task = card.tasks.score
+    logit = task is not None and task.head in _LOGITS and task.activation == "identity"
+    return float(sigmoid(np.array(score))) if logit else score
 
 
 def _text(item: Buffer, position: int, fields: list[str] | None) -> Buffer:

@@ -52,11 +52,11 @@ async def test_similarity_is_the_product_of_vectors(gateway: Served) -> None:
 
 async def test_rerank_orders_texts(gateway: Served, worker: ScriptedWorker) -> None:
     body = {"query": "q", "texts": ["a", "abc", "xyz"]}
-    ranks = (await gateway.post("/rerank", body)).json()
+    ranks = (await gateway.post("/rerank?model=reranker", body)).json()
     assert ranks[0] == {"index": 1, "score": pytest.approx(0.05)}
     assert [rank["index"] for rank in ranks] == [1, 2, 0]
     more = {**body, "return_text": True, "raw_scores": True, "truncate": False}
-    ranks = (await gateway.post("/rerank", more)).json()
+    ranks = (await gateway.post("/rerank?model=reranker", more)).json()
     assert [rank["text"] for rank in ranks] == ["abc", "xyz", "a"]
     assert worker.units[1].params == ScoreParams(b'"q"', raw=True, truncate=False)
 
@@ -72,7 +72,7 @@ async def test_predict_gives_labels(gateway: Served, worker: ScriptedWorker) -> 
 
 async def test_the_root_does_what_the_body_says(gateway: Served) -> None:
     assert (await gateway.post("/?model=tiny", {"inputs": "a"})).json() == [[3.0] * DIM]
-    ranks = await gateway.post("/", {"query": "q", "texts": ["a"]})
+    ranks = await gateway.post("/?model=reranker", {"query": "q", "texts": ["a"]})
     assert [rank["index"] for rank in ranks.json()] == [0]
     sentences = {"source_sentence": "a", "sentences": ["b"]}
     assert (await gateway.post("/?model=tiny", {"inputs": sentences})).json() == [9.0 * DIM]
@@ -115,8 +115,8 @@ async def test_info_and_health(gateway: Served) -> None:
         ("/embed?model=tiny", {"inputs": "a", "truncation_direction": "Left"}, "at their end"),
         ("/embed?model=ner", {"inputs": "a"}, "cannot encode"),
         ("/embed_all?model=tiny", {"inputs": "a"}, "no output 'multivector'"),
-        ("/rerank", {"query": "q", "texts": ["a", "bad"]}, "texts[1]: 300 tokens"),
-        ("/rerank", {"texts": ["a"]}, "'query' is missing"),
+        ("/rerank?model=reranker", {"query": "q", "texts": ["a", "bad"]}, "texts[1]: 300 tokens"),
+        ("/rerank?model=reranker", {"texts": ["a"]}, "'query' is missing"),
         ("/predict?model=classifier", {"inputs": ["a", "b"]}, "pairs are not taken"),
         ("/predict?model=classifier", {"inputs": [["a"], "b"]}, "inputs[1] must be a list"),
         ("/predict?model=classifier", {"inputs": 1}, "it is a number"),

@@ -6,7 +6,7 @@ import msgspec
 
 from shoal.gateway.asking import Question, ask, card_for, item_limits
 from shoal.gateway.body import BodyDecoder, checked_items
-from shoal.gateway.compat.rerank import ranked
+from shoal.gateway.compat.rerank import ranked, relevance
 from shoal.gateway.compat.tei.bodies import Rank, RankBody, check_direction
 from shoal.gateway.compat.tei.vectors import failed
 from shoal.gateway.http import Request, Response
@@ -33,8 +33,13 @@ async def rerank(gateway: Gateway, request: Request, model: str | None, body: Bu
     answers = await ask(gateway, request, Question(card, params, "json", items))
     if (failure := failed(answers, "texts")) is not None:
         return failure
+    raw = params.raw
     ranks = [
-        Rank(index, score, msgspec.json.decode(shown[index]) if shown else None)
+        Rank(
+            index,
+            score if raw else relevance(score, card),
+            msgspec.json.decode(shown[index]) if shown else None,
+        )
         for index, score in ranked(answers)
     ]
     return Response(msgspec.json.encode(ranks))
