@@ -61,8 +61,10 @@ def _cosine_error(ours: Floats, reference: Floats) -> float:
     if ours.shape != reference.shape:
         return float("inf")
     left, right = (np.atleast_2d(rows).astype(np.float64) for rows in (ours, reference))
-    norms = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
-    return float(1 - ((left * right).sum(1) / norms).min())
+    lengths = np.linalg.norm(left, axis=1), np.linalg.norm(right, axis=1)
+    if not np.allclose(*lengths, rtol=1e-3):
+        return float("inf")
+    return float(1 - ((left * right).sum(1) / (lengths[0] * lengths[1])).min())
 
 
 def _label_error(ours: Floats, reference: Floats) -> float:
@@ -83,7 +85,7 @@ def _id_error(ours: Floats, reference: Floats) -> float:
     return 0.0 if ours.tolist() == reference.tolist() else float("inf")
 
 
-COSINE = Measure("1 − cosine", 1e-4, _cosine_error)
+COSINE = Measure("1 − cosine, lengths equal", 1e-4, _cosine_error)
 LABELS = Measure("logits, labels equal", 1e-3, _label_error)
 TERMS = Measure("weights, terms equal", 1e-3, _term_error)
 IDS = Measure("token ids equal", 0.0, _id_error)

@@ -17,7 +17,7 @@ from transformers import ViTConfig, ViTForImageClassification, ViTModel
 from shoal.runtimes.torch.runtime import TorchRuntime
 from shoal.wire.outputs import read_outputs
 from shoal.wire.socket import Load
-from tests.runtimes.torch import media, speech, towers, vision
+from tests.runtimes.torch import efficientnet, media, speech, towers, vision
 from tests.runtimes.torch.families.cells import COSINE, IDS, LABELS, Floats, Measure
 
 #: Of each distinct item, so that batches take several passes.
@@ -61,6 +61,19 @@ def _vit_labels(folder: Path) -> float:
         theirs = model(pixel_values=media.pixel_values(items)).logits
     load = vision.load(folder, heads={"extract": {"head": "image-labels"}})
     return _worst(load, items, "extract", theirs, LABELS)
+
+
+def _efficientnet(output: str) -> Callable[[Path], float]:
+    def worst(folder: Path) -> float:
+        model = efficientnet.save(folder)
+        items = media.images(3, efficientnet.SIZE)
+        labels, vectors = efficientnet.reference(model, items)
+        load = efficientnet.load(folder)
+        if output == "dense":
+            return _worst(load, items, output, vectors, COSINE)
+        return _worst(load, items, output, labels, LABELS)
+
+    return worst
 
 
 def _features(make: Callable[[Path], Any]) -> Callable[[Path], float]:
@@ -108,6 +121,10 @@ MEASURES: dict[str, Measure] = {"image-labels": LABELS, "image-text": LABELS, "t
 
 MEDIA: dict[str, dict[str, Callable[[Path], float]]] = {
     "vit": {"dense": _vit_dense, "image-labels": _vit_labels},
+    "efficientnet": {
+        "dense": _efficientnet("dense"),
+        "image-labels": _efficientnet("extract"),
+    },
     "clip": {"dense": _features(towers.clip), "image-text": _similarity(towers.clip)},
     "siglip": {"dense": _features(towers.siglip), "image-text": _similarity(towers.siglip)},
     "whisper": {"dense": _whisper_dense, "transcript": _transcript},
