@@ -34,6 +34,7 @@ class Convert(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
         rename: start of a tensor's name -> what stands there instead, None: the tensor is left
             out. The first that fits is taken.
         config: config.json, for formats that do not hold what belongs there.
+        preprocessor: preprocessor_config.json, for formats that do not hold what belongs there.
         files: further files of the folder, by the name that they get there.
     """
 
@@ -43,4 +44,5 @@ class Convert(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     dtype: StoredDType = "float32"
     rename: dict[str, str | None] = {}
     config: dict[str, Any] = {}
+    preprocessor: dict[str, Any] = {}
     files: dict[str, PackedFile] = {}

@@ -71,8 +71,12 @@ def fetch(
 def _write(found: Found, convert: Convert, target: Path, what: str, progress: Progress) -> None:
     for name, content in found.files.items():
         (target / name).write_bytes(content)
-    if config := convert.config or found.config:
-        (target / "config.json").write_bytes(msgspec.json.format(msgspec.json.encode(config)))
+    for name, said in (
+        ("config.json", convert.config or found.config),
+        ("preprocessor_config.json", convert.preprocessor),
+    ):
+        if said:
+            (target / name).write_bytes(msgspec.json.format(msgspec.json.encode(said)))
     weights = target / "model.safetensors"
     tensors = renamed(found.tensors, convert.rename)
     writer.write(weights, tensors, convert.dtype, lambda done, total: progress(what, done, total))

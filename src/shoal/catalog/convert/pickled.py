@@ -8,10 +8,9 @@ Source: https://github.com/pytorch/pytorch, `torch/serialization.py` and `torch/
 
 from __future__ import annotations
 
-import io
 import pickletools
 from collections.abc import Callable
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 
@@ -50,7 +49,7 @@ class View(msgspec.Struct, frozen=True):
     strides: tuple[int, ...]
 
 
-def read(stream: io.BufferedIOBase) -> Any:
+def read(stream: IO[bytes]) -> Any:
     """The next pickle of `stream`, which is left behind it.
 
     Raises:
