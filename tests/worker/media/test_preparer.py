@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import msgspec
 import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import ViTConfig, ViTForImageClassification
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
@@ -36,22 +34,12 @@ from shoal.worker.batches import packed
 from shoal.worker.media import DecodingPreparer, decoding
 from shoal.worker.models import load_of, preparer_of
 from shoal.worker.prepared import Prepared
-from tests.runtimes.torch import media, speech, towers, vision
+from tests.runtimes.torch import media, speech, vision
 from tests.worker.media.drawn import picture, saved
 from tests.worker.media.test_pages import pdf
 from tests.worker.media.test_sound import saved as sound_file
 from tests.worker.media.test_sound import tone
-
-WORDS = ["<start>", *(f"w{n}" for n in range(2, towers.END)), "<end>"]
-
-
-def tokenizer(folder: Path, words: list[str], around: bool) -> None:
-    made = Tokenizer(models.WordLevel({word: n + 1 for n, word in enumerate(words)}, "w2"))
-    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    if around:
-        special = [("<start>", 1), ("<end>", towers.END)]
-        made.post_processor = processors.TemplateProcessing("<start> $A <end>", None, special)
-    made.save(str(folder / "tokenizer.json"))
+from tests.worker.media.tiny import clip, whisper
 
 
 def clip_card(**changes: Any) -> Card:
@@ -63,12 +51,6 @@ def clip_card(**changes: Any) -> Card:
     return Card("m", Source(dir="."), "clip", **(fields | changes))
 
 
-def clip(folder: Path) -> Any:
-    model = towers.clip(folder)
-    tokenizer(folder, WORDS, True)
-    return model
-
-
 def whisper_card(**changes: Any) -> Card:
     fields: dict[str, Any] = {
         "inputs": ["audio"],
@@ -76,15 +58,6 @@ def whisper_card(**changes: Any) -> Card:
         "max_tokens": speech.FRAMES // 2,
     }
     return Card("m", Source(dir="."), "whisper", **(fields | changes))
-
-
-def whisper(folder: Path) -> Any:
-    """Windows of 0.4 s, as its frames are of 10 ms."""
-    model = speech.save(folder, several=True)
-    said = {"feature_size": 16, "sampling_rate": 1600, "hop_length": 16, "n_fft": 40}
-    (folder / "preprocessor_config.json").write_text(json.dumps(said | {"chunk_length": 0.4}))
-    tokenizer(folder, [f" w{n}" for n in range(1, 50)], False)
-    return model
 
 
 def preparer(card: Card, folder: Path, **settings: Any) -> DecodingPreparer:

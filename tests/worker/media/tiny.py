@@ -1,0 +1,37 @@
+"""Folders of tiny models with all that serves them: weights, tokenizer, preprocessor."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+from tests.runtimes.torch import speech, towers
+
+WORDS = ["<start>", *(f"w{n}" for n in range(2, towers.END)), "<end>"]
+
+
+def tokenizer(folder: Path, words: list[str], around: bool) -> None:
+    made = Tokenizer(models.WordLevel({word: n + 1 for n, word in enumerate(words)}, "w2"))
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    if around:
+        special = [("<start>", 1), ("<end>", towers.END)]
+        made.post_processor = processors.TemplateProcessing("<start> $A <end>", None, special)
+    made.save(str(folder / "tokenizer.json"))
+
+
+def clip(folder: Path) -> Any:
+    model = towers.clip(folder)
+    tokenizer(folder, WORDS, True)
+    return model
+
+
+def whisper(folder: Path) -> Any:
+    """Windows of 0.4 s, as its frames are of 10 ms."""
+    model = speech.save(folder, several=True)
+    said = {"feature_size": 16, "sampling_rate": 1600, "hop_length": 16, "n_fft": 40}
+    (folder / "preprocessor_config.json").write_text(json.dumps(said | {"chunk_length": 0.4}))
+    tokenizer(folder, [f" w{n}" for n in range(1, 50)], False)
+    return model
