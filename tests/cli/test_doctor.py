@@ -29,7 +29,17 @@ def test_a_machine_that_can_serve(tmp_path: Path) -> None:
     assert "starts with JetStream" in findings["broker"]["seen"]
     assert findings["models"]["verdict"] == "warn"  # an empty cache
     assert "shoal models pull" in findings["models"]["todo"]
-    assert {"python", "torch", "tokenizers", "catalog", "cache", "store", "memory"} <= {*findings}
+    wanted = {"python", "torch", "tokenizers", "media", "catalog", "cache", "store", "memory"}
+    assert wanted <= {*findings}
+
+
+def test_without_its_libraries_no_images_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert checks.media().verdict == "ok"
+    monkeypatch.setattr(checks, "MEDIA_PACKAGES", ("pillow", "no-such-package"))
+    found = checks.media()
+    assert found.verdict == "warn"
+    assert "no-such-package not installed" in found.seen
+    assert "shoal[media]" in found.todo
 
 
 def test_what_is_wrong_is_told_with_what_to_do(tmp_path: Path) -> None:

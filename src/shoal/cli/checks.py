@@ -32,6 +32,8 @@ LOW_DISK_MB, NO_DISK_MB = 2048, 256
 #: torch alone takes about 300 MB in a process.
 LOW_MEMORY_MB, NO_MEMORY_MB = 2048, 512
 TORCH_IMPORT_S = 120
+#: Those of the extra `media`.
+MEDIA_PACKAGES = ("pillow", "pypdfium2", "soundfile")
 
 _ASK_TORCH = """
 import json, torch
@@ -86,6 +88,21 @@ def tokenizers() -> Finding:
         return Finding("tokenizers", "ok", metadata.version("tokenizers"))
     except metadata.PackageNotFoundError:
         return Finding("tokenizers", "fail", "not installed", "pip install shoal anew")
+
+
+def media() -> Finding:
+    """The libraries that the worker decodes images and sound with; models of texts need none."""
+    found: list[str] = []
+    missing: list[str] = []
+    for package in MEDIA_PACKAGES:
+        try:
+            found.append(f"{package} {metadata.version(package)}")
+        except metadata.PackageNotFoundError:
+            missing.append(package)
+    if missing:
+        seen = f"{', '.join(missing)} not installed: no models of images or sound"
+        return Finding("media", "warn", seen, "pip install 'shoal[media]'")
+    return Finding("media", "ok", ", ".join(found))
 
 
 def catalog(settings: GatewaySettings) -> Finding:

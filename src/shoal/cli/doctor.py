@@ -61,6 +61,7 @@ def _checks(settings: GatewaySettings) -> list[tuple[str, Callable[[], Finding]]
         *brokers,
         ("torch", checks.torch),
         ("tokenizers", checks.tokenizers),
+        ("media", checks.media),
         ("catalog", partial(checks.catalog, settings)),
         ("models", partial(checks.models, settings)),
         ("port", partial(checks.port, settings)),
