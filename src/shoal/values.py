@@ -38,11 +38,13 @@ class ScoreParams(msgspec.Struct, frozen=True, array_like=True, tag="score"):
         query: one item, in the unit's encoding; all documents are scored against it.
         raw: the model's logit, without the card's activation.
         truncate: cut documents that are too long; the query is kept.
+        document_tokens: cut documents to so many, where a cross-encoder reads them.
     """
 
     query: bytes
     raw: bool = False
     truncate: bool = True
+    document_tokens: int | None = None
 
 
 class ExtractParams(msgspec.Struct, frozen=True, array_like=True, tag="extract"):

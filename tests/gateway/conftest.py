@@ -49,6 +49,7 @@ def cards() -> list[Card]:
         card(),
         card("every-vector", aliases=(), encode=every),
         card("reranker", aliases=(), score=ScoreTask()),
+        card("late", aliases=(), score=ScoreTask("maxsim")),
         card("logits", aliases=(), score=ScoreTask(activation="identity")),
         card("ner", aliases=(), extract=ExtractTask("token-labels")),
         card("classifier", aliases=(), extract=ExtractTask("sequence-labels")),

@@ -73,6 +73,16 @@ async def test_a_large_request_is_cut_with_its_query(
         ({"query": "q", "documents": ["a"]}, "documents", "unknown key"),
         ({"query": "q", "items": ["a"], "params": {"top_n": 1}}, "params.top_n", "unknown key"),
         ({"query": "q", "items": ["a"], "params": {"raw": 1}}, "params.raw", "bool"),
+        (
+            {"query": "q", "items": ["a"], "params": {"document_tokens": 0}},
+            "params.document_tokens",
+            "at least 1",
+        ),
+        (
+            {"query": "q", "items": ["a"], "params": {"document_tokens": 9, "truncate": False}},
+            "params.document_tokens",
+            "truncate is false",
+        ),
     ],
 )
 async def test_what_is_wrong_is_named(gateway: Served, body: Any, param: str, says: str) -> None:
@@ -91,7 +101,11 @@ async def test_a_query_that_no_unit_can_carry_is_refused(gateway: Served) -> Non
 @pytest.mark.parametrize(
     ("path", "body", "says"),
     [
-        ("/v1/score/tiny", {}, "cannot score: it does encode; ask one that does: logits, reranker"),
+        (
+            "/v1/score/tiny",
+            {},
+            "cannot score: it does encode; ask one that does: late, logits, reranker",
+        ),
         ("/v1/encode/reranker", {}, "cannot encode: it does score; ask one that does: every-"),
         ("/v1/embeddings", {"model": "ner", "input": "a"}, "cannot encode: it does extract"),
     ],

@@ -22,10 +22,13 @@ class ScoreOptions(TurnOptions, total=False):
     Attributes:
         raw: the model's logit, without the activation of its card.
         truncate: cut documents that are too long (the default); false: they are errors.
+        document_tokens: cut documents to so many tokens, of a model that reads query and document
+            as one.
     """
 
     raw: bool
     truncate: bool
+    document_tokens: int | None
 
 
 class _Item(ItemBody, frozen=True):
@@ -45,7 +48,8 @@ def asked(model: str, query: Item, options: ScoreOptions) -> Asked[float]:
     headers = headers_of(given)
     params = msgspec.structs.asdict(ScoreParams(b"", **given))
     del params["query"]
-    fields = {"query": query, "params": params}
+    told = {name: value for name, value in params.items() if value is not None}
+    fields = {"query": query, "params": told}
     return Asked("score", model, fields, headers, _decoder.decode, _read)
 
 

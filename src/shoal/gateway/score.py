@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from shoal.catalog.card import Card
-from shoal.errors import PayloadTooLarge
+from shoal.errors import InvalidRequest, PayloadTooLarge
 from shoal.gateway.asking import Question, ask, card_for, item_limits, read_body
 from shoal.gateway.body import BodyDecoder, ItemLimits, checked_item, checked_items
 from shoal.gateway.http import Request, Response
@@ -36,6 +36,10 @@ class ScoreOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     truncate: Annotated[
         bool, Meta(description="Cut documents that are too long; false: such a one fails.")
     ] = True
+    document_tokens: Annotated[
+        int | None,
+        Meta(description="Cut documents to so many tokens, of a model that reads both as one."),
+    ] = None
 
 
 class ScoreBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,7 +86,12 @@ class ScoreRoute:
 def _read(body: Buffer, encoding: Encoding, card: Card, limits: ItemLimits) -> Question:
     decoded: ScoreBody = _decoder.decode(body, encoding)
     query = checked_query(decoded.query, encoding, limits)
-    params = ScoreParams(query, decoded.params.raw, decoded.params.truncate)
+    options = decoded.params
+    most = document_tokens(options.document_tokens, card, "params.document_tokens")
+    if most is not None and not options.truncate:
+        where = "params.document_tokens"
+        raise InvalidRequest(f"{where} cuts documents, and truncate is false", param=where)
+    params = ScoreParams(query, options.raw, options.truncate, most)
     return Question(card, params, encoding, checked_items(decoded.items, encoding, limits, "items"))
 
 
@@ -94,6 +103,25 @@ def checked_query(raw: msgspec.Raw, encoding: Encoding, limits: ItemLimits) -> b
             f"query has {len(query)} bytes; it may have {QUERY_MOST_BYTES}", param="query"
         )
     return query
+
+
+def document_tokens(asked: int | None, card: Card, where: str) -> int | None:
+    """To how many tokens documents are cut; None where the model's own limit is below that.
+
+    Raises:
+        InvalidRequest: it is below 1, or the model cannot cut documents by themselves.
+    """
+    if asked is None or asked >= card.max_tokens:
+        return None
+    if asked < 1:
+        raise InvalidRequest(f"{where} is {asked}: at least 1 is needed", param=where)
+    task = card.tasks.score
+    if task is None or task.head != "cross-encoder":
+        raise InvalidRequest(
+            f"{where} is {asked}: '{card.name}' cuts documents at {card.max_tokens} tokens alone",
+            param=where,
+        )
+    return asked
 
 
 def score_of(item: ItemAnswer) -> float:

@@ -45,6 +45,20 @@ async def test_the_official_client_of_v2(v2: cohere.AsyncClientV2, worker: Scrip
     assert [result.index for result in best.results] == ORDER[:2]
 
 
+async def test_documents_are_cut_as_asked_where_the_model_can(
+    v2: cohere.AsyncClientV2, worker: ScriptedWorker
+) -> None:
+    for most in (100, 4096):
+        await v2.rerank(model="reranker", query="q", documents=["a"], max_tokens_per_doc=most)
+    assert [unit.params for unit in worker.units] == [
+        ScoreParams(b'"q"', document_tokens=100),
+        ScoreParams(b'"q"'),
+    ]
+    with pytest.raises(cohere.BadRequestError) as caught:
+        await v2.rerank(model="late", query="q", documents=["a"], max_tokens_per_doc=100)
+    assert "'late' cuts documents at 256 tokens alone" in caught.value.body["message"]
+
+
 async def test_the_official_client_of_v1(v1: cohere.AsyncClient, worker: ScriptedWorker) -> None:
     answer = await v1.rerank(
         query="q", model="reranker", documents=DOCUMENTS, top_n=9, return_documents=True

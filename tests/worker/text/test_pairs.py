@@ -70,6 +70,19 @@ def test_what_must_not_be_cut_says_how_long_it_is(save: Save) -> None:
         one(preparer, "a bird", "a fish " * 20_000, truncate=False)
 
 
+def test_documents_are_cut_to_what_the_caller_asks(save: Save) -> None:
+    preparer = TextPreparer(CARD, save(bert_like()))
+    params = ScoreParams(b"", document_tokens=2)
+    long, short = preparer.prepare(["a fish swims a", "a fish"], params, "bird")
+    assert isinstance(long, Prepared)
+    assert isinstance(short, Prepared)
+    (whole,) = preparer.prepare(["a fish"], ScoreParams(b""), "bird")
+    assert isinstance(whole, Prepared)
+    assert long.ids is not None and short.ids is not None and whole.ids is not None
+    assert long.ids.tolist() == short.ids.tolist() == whole.ids.tolist()
+    assert (long.truncated, short.truncated) == (True, False)
+
+
 def test_long_documents_are_read_as_far_as_the_model_reads(save: Save) -> None:
     preparer = TextPreparer(CARD, save(bert_like()))
     long = one(preparer, "a bird", "a fish " * 20_000)

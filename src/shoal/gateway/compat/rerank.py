@@ -20,7 +20,7 @@ from shoal.gateway.body import KINDS, MAP, TEXT, BodyDecoder, checked_items
 from shoal.gateway.compat.bodies import read_json
 from shoal.gateway.envelope import item_failed
 from shoal.gateway.http import Request, Response
-from shoal.gateway.score import checked_query, score_of
+from shoal.gateway.score import checked_query, document_tokens, score_of
 from shoal.gateway.service import Gateway
 from shoal.tasks.score import sigmoid
 from shoal.values import ScoreParams
@@ -55,6 +55,9 @@ class RerankBody(msgspec.Struct, frozen=True):
     top_n: Annotated[int | None, Meta(description="Answer with so many of the best.")] = None
     return_documents: Annotated[
         bool | None, Meta(description="Answer with the documents too, as maps.")
+    ] = None
+    max_tokens_per_doc: Annotated[
+        int | None, Meta(description="Cut documents to so many tokens, where the model can.")
     ] = None
     rank_fields: Annotated[
         list[str] | None,
@@ -142,7 +145,8 @@ class RerankRoute:
         limits = item_limits(gateway, card)
         items = checked_items(body.documents, "json", limits, "documents")
         texts = [_text(item, position, body.rank_fields) for position, item in enumerate(items)]
-        params = ScoreParams(checked_query(body.query, "json", limits))
+        most = document_tokens(body.max_tokens_per_doc, card, "max_tokens_per_doc")
+        params = ScoreParams(checked_query(body.query, "json", limits), document_tokens=most)
         shown = body.documents if body.return_documents else []
         body = msgspec.structs.replace(body, documents=[])  # only the items view it now
         answers = await ask(gateway, request, Question(card, params, "json", texts))

@@ -54,9 +54,11 @@ class CrossEncoderTexts:
         """Token ids of each pair, or its error."""
         room = self._pairs.room
         (first,) = self._tokens.content([query], room)
+        most = params.document_tokens
 
         def pair(second: list[int]) -> Prepared:
-            stay = shares(len(first), len(second), room)
+            wanted = len(second) if most is None else min(len(second), most)
+            stay = shares(len(first), wanted, room)
             return self._pairs.joined(first, second, stay, truncate=params.truncate)
 
         return each(items, self._tokens.content(texts_in(items), room), pair, text_only)
