@@ -23,10 +23,12 @@ def converted(
     significant bit, set where it is above 0. Vectors that are not finite must be none of them.
     """
     match dtype:
-        case "float32" | "float16":
+        case "float32":
+            return {name: vectors}
+        case "float16":
             # Overflow is looked for afterwards.
             with np.errstate(over="ignore", invalid="ignore"):
-                return {name: vectors.astype(dtype, copy=False)}
+                return {name: vectors.astype(np.float16)}
         case "int8":
             scale = np.abs(vectors).max(axis=1, initial=0.0) / np.float32(127)
             numbers = np.rint(vectors / _divisor(scale)).astype(np.int8)

@@ -66,13 +66,13 @@ class Batches:
     def _asked(self, run: ev.Run) -> list[str]:
         """The outputs that any unit still here wants."""
         tasks = self._catalog.card(run.model).tasks
-        names = [name for stash in self._here(run) for name in needed(stash.unit.params, tasks)]
-        return list(dict.fromkeys(names))
+        asked = {stash.unit.params: None for stash in self._here(run)}
+        return list(dict.fromkeys(name for params in asked for name in needed(params, tasks)))
 
     def _here(self, run: ev.Run) -> list[Stash]:
         """Its units that are still here."""
-        units = {item.unit: None for item in run.items}
-        return [stash for unit in units if (stash := self._units.get(unit)) is not None]
+        here = {item.unit: self._units.get(item.unit) for item in run.items}
+        return [stash for stash in here.values() if stash is not None]
 
     def dropped(self, batch: int) -> None:
         """The batch came back undone."""

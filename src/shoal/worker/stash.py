@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 from shoal.errors import ComputeFailed, ErrorInfo, ShoalError
 from shoal.tasks.encode import invalid_output
@@ -86,12 +86,9 @@ class Stash:
         self.answered = Reply(self.unit.id, worker, self.ack, timings=self._timings(), error=error)
 
     def waits(self, index: int) -> bool:
-        """Whether the rows of this item go into `raw`."""
+        """Whether the rows of this item go into `raw`: those that need more, and the query's."""
         item = self.items[index]
-        return self._is_query(index) or (item is not None and item.finish is not None)
-
-    def _is_query(self, index: int) -> bool:
-        return index == len(self.unit.items)
+        return (item is not None and item.finish is not None) or index == len(self.unit.items)
 
     def finish(self) -> None:
         """Make answers of `raw`, once all rows are there. Slow: not for the event loop."""
@@ -133,10 +130,10 @@ class Stash:
 
     def _build(self, worker: str) -> Reply:
         own = len(self.unit.items)
-        items, query = self.items[:own], next(iter(self.items[own:]), None)
-        errors = {index: error for index, error in self.errors.items() if index < own}
-        extra = query.length if query is not None else 0
-        good = [rows for rows in self.rows[:own] if rows is not None]
+        if len(self.items) > own:
+            self._settle_query(own)
+        errors = self.errors
+        good = [rows for rows in self.rows if rows is not None]
         told = bool(good) and isinstance(good[0], bytes)
         vectors = [] if told else cast(list[Rows], good)
         outputs = {
@@ -149,21 +146,35 @@ class Stash:
             worker,
             self.ack,
             tokens=[
-                item.length + extra if item is not None and index not in errors else 0
-                for index, item in enumerate(items)
+                item.length if item is not None and index not in errors else 0
+                for index, item in enumerate(self.items)
             ],
             truncated=[
                 index
-                for index, item in enumerate(items)
-                if item is not None and (item.truncated or (query is not None and query.truncated))
+                for index, item in enumerate(self.items)
+                if item is not None and item.truncated
             ],
             errors=errors,
             outputs=arrays,
             timings=self._timings(),
             lengths=lengths,
             indices=indices,
-            objects=cast(list[Any], good) if told else [],
+            objects=cast(list[bytes], good) if told else [],
         )
+
+    def _settle_query(self, own: int) -> None:
+        """Its tokens count for every item, and every item is cut where it was."""
+        query = self.items[own]
+        self.errors.pop(own, None)
+        del self.items[own:], self.rows[own:]
+        if query is not None:
+            self.items = [
+                item
+                and Prepared(
+                    length=item.length + query.length, truncated=item.truncated or query.truncated
+                )
+                for item in self.items
+            ]
 
     def _timings(self) -> Timings:
         started = self.started_at if self.started_at is not None else self.prepared_at
