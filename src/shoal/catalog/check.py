@@ -20,6 +20,7 @@ _MAX_NAME = 96
 _WHEEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.!+_-]*\Z")
 _HUB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+_PLATFORM = re.compile(r"[a-z][a-z0-9_]*\Z")
 _NO_SHA256 = "must be 64 hex digits in lower case"
 
 
@@ -85,6 +86,7 @@ def _source(source: Source) -> Iterator[Problem]:
     kind = given[0]
     belongs = {
         "sha256": ("wheel",),
+        "platform": ("wheel",),
         "revision": ("hub",),
         "path": ("wheel", "hub"),
         "convert": ("wheel",),
@@ -112,6 +114,8 @@ def _pinned(source: Source | PackedFile, where: tuple[str, ...]) -> Iterator[Pro
         yield where, "a wheel needs its `sha256`, as `pip hash FILE.whl` prints it"
     elif not _SHA256.match(source.sha256):
         yield (*where, "sha256"), _NO_SHA256
+    if source.platform is not None and not _PLATFORM.match(source.platform):
+        yield (*where, "platform"), f"'{source.platform}' is no tag such as manylinux_2_17_x86_64"
 
 
 def _convert(convert: Convert) -> Iterator[Problem]:

