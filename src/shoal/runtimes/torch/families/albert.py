@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import Literal
 
+from msgspec.structs import replace
+
 from shoal.runtimes.torch.blocks import Names
 from shoal.runtimes.torch.families.base import Family
 from shoal.runtimes.torch.families.embeddings import Tables, Widening
-from shoal.runtimes.torch.families.postnorm import BertKeys, PostNormEncoder, tensors
+from shoal.runtimes.torch.families.postnorm import PostNormEncoder, TypedKeys, tensors
 from shoal.runtimes.torch.families.predictions import masked_lm
 from shoal.runtimes.torch.heads.layout import Classifier, Layout, Linear
 from shoal.runtimes.torch.linear import Activation
@@ -27,7 +29,7 @@ _NAMES = Names(
 )
 
 
-class AlbertConfig(BertKeys, frozen=True, kw_only=True):
+class AlbertConfig(TypedKeys, frozen=True, kw_only=True):
     """The keys of config.json that change what is computed."""
 
     model_type: Literal["albert"]
@@ -35,9 +37,6 @@ class AlbertConfig(BertKeys, frozen=True, kw_only=True):
     hidden_act: Activation = "gelu_new"
     num_hidden_groups: int = 1
     inner_group_num: Literal[1] = 1
-    type_vocab_size: int = 2
-    position_embedding_type: Literal["absolute"] = "absolute"
-    tie_word_embeddings: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -63,14 +62,8 @@ class AlbertConfig(BertKeys, frozen=True, kw_only=True):
     @property
     def tables(self) -> Tables:
         """Those that a token's first hidden state comes from."""
-        return Tables(
-            self.vocab_size,
-            self.max_position_embeddings,
-            self.type_vocab_size,
-            self.embedding_size,
-            self.layer_norm_eps,
-            widening=Widening("encoder.embedding_hidden_mapping_in", self.hidden_size),
-        )
+        widening = Widening("encoder.embedding_hidden_mapping_in", self.hidden_size)
+        return replace(super().tables, width=self.embedding_size, widening=widening)
 
 
 def _rename(stored: str) -> str | None:

@@ -9,31 +9,15 @@ from __future__ import annotations
 from typing import Literal
 
 from shoal.runtimes.torch.families.base import Family
-from shoal.runtimes.torch.families.embeddings import Tables
-from shoal.runtimes.torch.families.postnorm import BertKeys, PostNormEncoder, tensors
+from shoal.runtimes.torch.families.postnorm import PostNormEncoder, TypedKeys, tensors
 from shoal.runtimes.torch.families.predictions import masked_lm
 from shoal.runtimes.torch.heads.layout import Classifier, Layout, Linear
 
 
-class BertConfig(BertKeys, frozen=True, kw_only=True):
+class BertConfig(TypedKeys, frozen=True, kw_only=True):
     """The keys of config.json that change what is computed."""
 
     model_type: Literal["bert"]
-    type_vocab_size: int = 2
-    position_embedding_type: Literal["absolute"] = "absolute"
-    is_decoder: Literal[False] = False
-    tie_word_embeddings: bool = True
-
-    @property
-    def tables(self) -> Tables:
-        """Those that a token's first hidden state comes from."""
-        return Tables(
-            self.vocab_size,
-            self.max_position_embeddings,
-            self.type_vocab_size,
-            self.hidden_size,
-            self.layer_norm_eps,
-        )
 
 
 def _rename(stored: str) -> str | None:

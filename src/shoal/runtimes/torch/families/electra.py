@@ -7,34 +7,26 @@ from __future__ import annotations
 
 from typing import Literal
 
+from msgspec.structs import replace
+
 from shoal.runtimes.torch.families.base import Family
 from shoal.runtimes.torch.families.embeddings import WORDS, Tables, Widening
-from shoal.runtimes.torch.families.postnorm import BertKeys, PostNormEncoder, tensors
+from shoal.runtimes.torch.families.postnorm import PostNormEncoder, TypedKeys, tensors
 from shoal.runtimes.torch.heads.layout import Classifier, Layout, Linear, MaskedLM, Norm
 
 
-class ElectraConfig(BertKeys, frozen=True, kw_only=True):
+class ElectraConfig(TypedKeys, frozen=True, kw_only=True):
     """The keys of config.json that change what is computed."""
 
     model_type: Literal["electra"]
     embedding_size: int
-    type_vocab_size: int = 2
-    position_embedding_type: Literal["absolute"] = "absolute"
-    is_decoder: Literal[False] = False
-    tie_word_embeddings: bool = True
 
     @property
     def tables(self) -> Tables:
         """Those that a token's first hidden state comes from."""
         narrower = self.embedding_size != self.hidden_size
-        return Tables(
-            self.vocab_size,
-            self.max_position_embeddings,
-            self.type_vocab_size,
-            self.embedding_size,
-            self.layer_norm_eps,
-            widening=Widening("embeddings_project", self.hidden_size) if narrower else None,
-        )
+        widening = Widening("embeddings_project", self.hidden_size) if narrower else None
+        return replace(super().tables, width=self.embedding_size, widening=widening)
 
 
 def _rename(stored: str) -> str | None:

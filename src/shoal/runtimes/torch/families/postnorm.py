@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import repeat
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 from torch import Tensor
@@ -89,6 +89,26 @@ class BertKeys(msgspec.Struct, frozen=True, kw_only=True):
     def blocks(self) -> list[str]:
         """What the blocks are called, first to last."""
         return [f"encoder.layer.{number}" for number in range(self.num_hidden_layers)]
+
+
+class TypedKeys(BertKeys, frozen=True, kw_only=True):
+    """Those of models whose tokens have a position and a type, as BERT's have."""
+
+    type_vocab_size: int = 2
+    position_embedding_type: Literal["absolute"] = "absolute"
+    is_decoder: Literal[False] = False
+    tie_word_embeddings: bool = True
+
+    @property
+    def tables(self) -> Tables:
+        """Those that a token's first hidden state comes from."""
+        return Tables(
+            self.vocab_size,
+            self.max_position_embeddings,
+            self.type_vocab_size,
+            self.hidden_size,
+            self.layer_norm_eps,
+        )
 
 
 def tensors(config: Described) -> dict[str, Shape]:
