@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
+import torch
 
 from shoal.runtimes.torch.attention import Attention
 from shoal.runtimes.torch.layers import Layers, Norm
@@ -129,15 +130,17 @@ class Plan(msgspec.Struct, frozen=True):
         return shapes
 
     def activation_bytes_per_token(self, layers: Layers) -> int:
-        """Hidden, residual and normed rows; what products give.
+        """Hidden, residual and normed rows; cosines and sines of two bases; what products give.
 
-        Those are q/k/v, q/k turned in float32 and attended rows, or both halves of the network,
-        one of them activated.
+        Those are q/k/v, q/k turned in float32 and attended rows, or both halves of the network and
+        the activated one.
         """
         stream = 3 * self.qkv.into * layers.stream_dtype.itemsize
-        turned = 4 * (self.heads + self.key_heads) * self.head_width
+        angles = 2 * 2 * self.head_width * torch.float32.itemsize
+        turned = (self.heads + self.key_heads) * self.head_width * torch.float32.itemsize
         attention = (self.qkv.out + self.out.into) * layers.dtype.itemsize + 2 * turned
-        return stream + max(attention, (self.inner.out + self.down.into) * layers.dtype.itemsize)
+        network = (self.inner.out + self.down.into) * layers.dtype.itemsize
+        return stream + angles + max(attention, network)
 
 
 class Design(msgspec.Struct, frozen=True):
