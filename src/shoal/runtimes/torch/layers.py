@@ -153,7 +153,12 @@ class Layers:
         return lambda rows: torch.layer_norm(rows.to(weight.dtype), shape, weight, shift, eps)
 
     def rms_norm(self, name: str, eps: float, centre: float = 0.0) -> Norm:
-        """``name.weight``, counted from `centre`, over the last dimension; nothing is centred."""
-        weight = self.tensor(f"{name}.weight") + centre
+        """``name.weight``, counted from `centre`, over the last dimension; nothing is centred.
+
+        Computed in float32, as models of this kind were trained: half precision of a weight near 1
+        is three digits.
+        """
+        stored = self.counted(self._weights.read(f"{name}.weight", torch.float32, self.device))
+        weight, dtype = stored + centre, self.stream_dtype
         shape = list(weight.shape)
-        return lambda rows: torch.rms_norm(rows.to(weight.dtype), shape, weight, eps)
+        return lambda rows: torch.rms_norm(rows.float(), shape, weight, eps).to(dtype)
