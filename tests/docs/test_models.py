@@ -6,10 +6,16 @@ from machine to machine, so they are not compared.
 
 from __future__ import annotations
 
+import inspect
 import re
+import sys
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import ModuleType
 
+from shoal.runtimes.torch import families
+from shoal.runtimes.torch.heads.build import HEADS
 from tests.runtimes.torch.families.table import FAMILIES, MEASURES, cells, error
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
@@ -21,11 +27,11 @@ def shown() -> dict[tuple[str, str], float]:
     """The cells on the page."""
     [table] = TABLE.findall(PAGE.read_text())
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
-    heads = [re.sub(r"`(.*)`.*", r"\1", title) for title in rows[0][1:]]
+    heads = [re.sub(r"`(.*)`.*", r"\1", title) for title in rows[0][2:]]
     return {
         (row[0].strip("`"), head): float(worst)
-        for row in rows[2:]
-        for head, worst in zip(heads, row[1:], strict=True)
+        for row in rows[3:]  # after titles, rule and lines of the heads
+        for head, worst in zip(heads, row[2:], strict=True)
         if worst != NONE
     }
 
@@ -46,12 +52,21 @@ def table() -> str:
         f"`{head}`, {measure.name}" + (f" ≤ {measure.tolerance:g}" if measure.tolerance else "")
         for head, measure in MEASURES.items()
     ]
-    lines = [["family", *titles], ["---"] * (len(MEASURES) + 1)]
-    lines += [
-        [f"`{family}`", *(errors.get((family, head), NONE) for head in MEASURES)]
+    rows = [["family", "lines", *titles], ["---"] * (len(MEASURES) + 2)]
+    rows.append(["lines", "", *(_lines(sys.modules[HEADS[head].__module__]) for head in MEASURES)])
+    rows += [
+        [
+            f"`{family}`",
+            _lines(import_module(f"{families.__name__}.{family}")),
+            *(errors.get((family, head), NONE) for head in MEASURES),
+        ]
         for family in FAMILIES
     ]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _lines(module: ModuleType) -> str:
+    return str(len(inspect.getsource(module).splitlines()))
 
 
 def _measured(family: str, head: str) -> str:
