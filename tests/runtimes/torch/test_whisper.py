@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -109,3 +110,14 @@ def test_a_model_of_one_language_says_so(runtime: TorchRuntime, tmp_path: Path) 
     (tmp_path / "generation_config.json").unlink()
     with made.load_fails(r"generation_config\.json"):
         runtime.load(load(tmp_path))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_is_near(runtime: TorchRuntime, tmp_path: Path, dtype: str) -> None:
+    model = save(tmp_path, several=True)
+    runtime.load(msgspec.structs.replace(load(tmp_path), dtype=dtype))
+    items = clips(4)
+    theirs = np.asarray(hidden(model, items).mean(1))
+    ours = media.rows(media.run(runtime, items))
+    assert made.cosines(ours, theirs).min() > 0.999
+    assert all(len(text) > 1 for text in texts(media.run(runtime, items, "extract")))
