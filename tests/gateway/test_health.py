@@ -61,6 +61,8 @@ async def test_models_have_openais_shape_and_more(gateway: Served) -> None:
     assert body["object"] == "list"
     one = (await gateway.http.get(f"/v1/models/{MODEL}")).json()
     assert one in body["data"]
+    every = (await gateway.http.get("/v1/models/every-vector")).json()
+    assert every["outputs"] == ["dense", "sparse", "multivector", "fde"]
     assert (one["id"], one["object"], one["owned_by"]) == (MODEL, "model", "shoal")
     assert (one["tasks"], one["max_tokens"], one["dims"]) == (["encode"], 256, {"encode": DIM})
     assert (one["state"], one["prompts"]) == ("resident", ["query", "passage"])

@@ -26,6 +26,8 @@ class Model(msgspec.Struct, frozen=True):
     Attributes:
         id: the name to ask for it by; `aliases` are others.
         dims: task -> width of a vector.
+        outputs: of `encode`, which vectors; the first is what is answered if none is asked.
+        labels: of `extract`, what it knows; empty: as its files say, or whatever it is asked.
         state: ``resident``, ``loading`` or ``failed``; ``available`` while no worker has it.
         lanes: devices that hold it now.
         bytes: what one copy holds, as measured; 0 until it was loaded once.
@@ -43,6 +45,8 @@ class Model(msgspec.Struct, frozen=True):
     state: str = "available"
     lanes: int = 0
     bytes: int = 0
+    outputs: list[str] = []
+    labels: list[str] = []
 
 
 class ModelList(msgspec.Struct, frozen=True):

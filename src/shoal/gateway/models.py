@@ -14,6 +14,8 @@ class ModelObject(msgspec.Struct, frozen=True):
 
     Attributes:
         dims: task -> width of a vector.
+        outputs: of `encode`, which vectors; the first is what is answered if none is asked.
+        labels: of `extract`, what it knows; empty: as its files say, or whatever it is asked.
         state: `resident`, `loading` or `failed`; `available` while no worker has it.
         lanes: devices that hold it now; `bytes`: what one copy holds, 0 until it was loaded once.
     """
@@ -32,6 +34,8 @@ class ModelObject(msgspec.Struct, frozen=True):
     state: str
     lanes: int
     bytes: int
+    outputs: list[str] = []
+    labels: list[str] = []
     object: str = "model"
 
 
@@ -53,7 +57,7 @@ class ModelsRoute:
         return Response(msgspec.json.encode(self._shape(card, self._gateway.fleet.states(), name)))
 
     def _shape(self, card: Card, states: dict[str, str], name: str | None = None) -> ModelObject:
-        encode = card.tasks.encode
+        encode, extract = card.tasks.encode, card.tasks.extract
         lanes, bytes_ = self._gateway.fleet.copies(card.name)
         return ModelObject(
             id=name or card.name,
@@ -70,4 +74,6 @@ class ModelsRoute:
             state=states.get(card.name, "available"),
             lanes=lanes,
             bytes=bytes_,
+            outputs=encode.outputs() if encode else [],
+            labels=extract.labels if extract else [],
         )

@@ -88,7 +88,10 @@ class TranscriptionsRoute:
         answers = await ask(gateway, request, question)
         if (failure := answers.first_failure()) is not None:
             return item_failed(failure[1], "file", openai)
-        return _response(_transcript(answers), form.response_format)
+        transcript = _transcript(answers)
+        if transcript.get("language") is None and len(card.languages) == 1:
+            transcript["language"] = card.languages[0]
+        return _response(transcript, form.response_format)
 
 
 def _form(fields: list[Field]) -> TranscriptionForm:
