@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from shoal.catalog.card import (
     EncodeTask,
     ExtractTask,
     Input,
+    Multivector,
     Profile,
+    ScoreTask,
     Source,
     Tasks,
 )
@@ -27,6 +30,7 @@ from shoal.errors import InvalidItem, InvalidRequest, ModelLoadFailed
 from shoal.runtimes.torch.runtime import TorchRuntime
 from shoal.settings import WorkerSettings
 from shoal.tasks.encode import Item, Media
+from shoal.tasks.fde import WIDTH
 from shoal.values import EncodeParams, ExtractParams, ScoreParams
 from shoal.wire.arrays import from_wire
 from shoal.wire.outputs import read_outputs
@@ -291,3 +295,28 @@ def test_a_missing_library_says_what_to_install(
 def test_a_family_that_takes_no_sound_is_not_given_any(tmp_path: Path) -> None:
     with pytest.raises(ModelLoadFailed, match="takes tokens only"):
         preparer(clip_card(inputs=["audio"]), tmp_path)
+
+
+def test_images_are_scored_by_a_text_that_is_computed_once(tmp_path: Path) -> None:
+    """As many sequences as images, and one for the query, whose cosines are the scores."""
+    clip(tmp_path)
+    card = clip_card(tasks=Tasks(EncodeTask(Dense(20)), ScoreTask("cosine")))
+    made = preparer(card, tmp_path)
+    images: list[Item] = [Media(saved(picture(), "PNG")), "a fish"]
+    out = made.prepare(images, ScoreParams(b""), "a bird")
+    items = [item for item in out if isinstance(item, Prepared)]
+    assert len(items) == 3
+    assert [item.finish is not None for item in items] == [True, True, False]
+    with pytest.raises(InvalidItem, match="query must be a text"):
+        made.prepare(images[:1], ScoreParams(b""), images[0])
+
+
+def test_tokens_of_images_become_what_was_asked(tmp_path: Path) -> None:
+    clip(tmp_path)
+    made = preparer(clip_card(tasks=Tasks(EncodeTask(multivector=Multivector(8)))), tmp_path)
+    (item,) = made.prepare([Media(saved(picture(), "PNG"))], EncodeParams(("fde",)))
+    assert isinstance(item, Prepared)
+    assert item.finish is not None
+    answer = item.finish([{"multivector": np.ones((5, 8), np.float32)}], None)
+    assert isinstance(answer, Mapping)
+    assert np.asarray(answer["fde"]).shape == (WIDTH,)

@@ -107,8 +107,8 @@ def test_only_texts_are_scored(save: Save, item: Item, said: str) -> None:
 
 def test_a_query_that_is_no_text_fails_all(save: Save) -> None:
     preparer = TextPreparer(CARD, save(bert_like()))
-    out = preparer.prepare(["a", "fish"], ScoreParams(b""), [4, 5])
-    assert [type(item) for item in out] == [InvalidItem, InvalidItem]
+    with pytest.raises(InvalidItem, match="query must be a text"):
+        preparer.prepare(["a", "fish"], ScoreParams(b""), [4, 5])
 
 
 def test_a_template_is_one_text_and_only_its_document_is_cut(save: Save) -> None:

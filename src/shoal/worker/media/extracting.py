@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -15,7 +16,7 @@ from shoal.values import EncodeParams, ExtractParams
 from shoal.worker.labels import classifier_of
 from shoal.worker.media.decoding import Decoded
 from shoal.worker.media.transcripts import Transcripts
-from shoal.worker.prepared import Prepared, several
+from shoal.worker.prepared import Finish, Prepared, several
 from shoal.worker.text import TextPreparer
 
 #: A file as it was decoded, and its sequences -> the item that they are.
@@ -30,6 +31,11 @@ def alone(decoded: Decoded, sequences: list[Prepared]) -> Prepared:
             "answers for one; send them one by one"
         )
     return sequences[0]
+
+
+def finished_alone(finish: Finish, decoded: Decoded, sequences: list[Prepared]) -> Prepared:
+    """The same, whose rows become an answer in this way."""
+    return msgspec.structs.replace(alone(decoded, sequences), finish=finish)
 
 
 class Extracts(Protocol):
@@ -50,10 +56,7 @@ class ImageLabels:
 
     def made(self, params: ExtractParams) -> Made:
         """One sequence an image."""
-        finish = self._classifier.labels(params)
-        return lambda decoded, sequences: msgspec.structs.replace(
-            alone(decoded, sequences), finish=finish
-        )
+        return partial(finished_alone, self._classifier.labels(params))
 
 
 class OwnLabels:

@@ -10,9 +10,10 @@ import base64
 from shoal.catalog.card import Card
 from shoal.errors import InvalidItem, ShoalError
 from shoal.tasks.encode import Item, Media
-from shoal.values import Params
-from shoal.worker.prepared import Prepared
+from shoal.values import EncodeParams, Params
+from shoal.worker.prepared import Finish, Prepared
 from shoal.worker.text import guessed, prompt_of
+from shoal.worker.vectors import encoded
 
 #: What an image or audio counts on a batch, and on its cost: a token each so many bytes.
 BYTES_PER_TOKEN = 1024
@@ -42,15 +43,16 @@ class MediaPreparer:
     ) -> list[Prepared | ShoalError]:
         """Each item, or its error."""
         prompt = prompt_of(self._card, params)
-        return [self._one(prompt, item) for item in items]
+        finish = encoded(self._card, params) if isinstance(params, EncodeParams) else None
+        return [self._one(prompt, item, finish) for item in items]
 
-    def _one(self, prompt: str, item: Item) -> Prepared | ShoalError:
+    def _one(self, prompt: str, item: Item, finish: Finish | None) -> Prepared | ShoalError:
         match item:
             case Media(data, kind) if kind is None or kind in self._card.inputs:
                 if not data:
                     return InvalidItem("this item is empty")
-                return Prepared(media=data, length=1 + len(data) // BYTES_PER_TOKEN)
+                return Prepared(media=data, length=1 + len(data) // BYTES_PER_TOKEN, finish=finish)
             case str() if "text" in self._card.inputs:
-                return guessed(self._card, prompt + item)
+                return guessed(self._card, prompt + item, finish)
         given = item.kind if isinstance(item, Media) else "text" if isinstance(item, str) else None
         return InvalidItem(f"this model takes {self._inputs}, no {given or 'token ids'}")

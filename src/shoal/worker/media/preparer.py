@@ -5,6 +5,7 @@ Runs in the preparing threads. An image or sound becomes arrays here; texts go t
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from shoal.catalog.card import Card
@@ -12,12 +13,13 @@ from shoal.catalog.families import FAMILIES
 from shoal.errors import InvalidItem, InvalidRequest, ShoalError
 from shoal.settings import WorkerSettings
 from shoal.tasks.encode import Item, Media
-from shoal.values import EncodeParams, ExtractParams, Params
+from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams
 from shoal.worker.media.decoding import Decoder, ImageDecoder, SoundDecoder
-from shoal.worker.media.extracting import Made, alone, extract_media
+from shoal.worker.media.extracting import Made, alone, extract_media, finished_alone
 from shoal.worker.media.files import PIXEL, SILENCE
 from shoal.worker.prepared import Prepared
 from shoal.worker.text import TextPreparer
+from shoal.worker.vectors import compared, encoded
 
 
 class DecodingPreparer:
@@ -42,18 +44,24 @@ class DecodingPreparer:
     def prepare(
         self, items: list[Item], params: Params, query: Item | None = None
     ) -> list[Prepared | ShoalError]:
-        """Each item, or its error."""
+        """Each item, or its error; and the query of a score unit after them."""
         made = self._made(params)
         others: list[Item] = [item for item in items if not isinstance(item, Media)]
         texts = iter(self._others(others, params, query))
-        return [
+        own = [
             self._media(item, made) if isinstance(item, Media) else next(texts) for item in items
         ]
+        return [*own, *texts]
 
     def _made(self, params: Params) -> Made:
         """Raises `InvalidRequest` where nothing can be made of a file."""
         if isinstance(params, EncodeParams):
-            return alone
+            finish = encoded(self._card, params)
+            return alone if finish is None else partial(finished_alone, finish)
+        if isinstance(params, ScoreParams) and self._texts is not None:
+            finish = compared(self._card)
+            if finish is not None:
+                return partial(finished_alone, finish)
         if isinstance(params, ExtractParams) and self._extract is not None:
             return self._extract.made(params)
         raise InvalidRequest(f"'{self._card.name}' does not do this task")
@@ -61,7 +69,7 @@ class DecodingPreparer:
     def _others(
         self, items: list[Item], params: Params, query: Item | None
     ) -> list[Prepared | ShoalError]:
-        if self._texts is not None and isinstance(params, EncodeParams):
+        if self._texts is not None and not isinstance(params, ExtractParams):
             return self._texts.prepare(items, params, query)
         return [
             InvalidItem(

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from shoal.catalog.card import Card
 from shoal.errors import InvalidItem, ShoalError
 from shoal.tasks.encode import Item, Media
-from shoal.tasks.late import TokenVectors
 from shoal.tasks.outputs import of_tokens
 from shoal.values import EncodeParams
 from shoal.worker.prepared import Finish, Prepared
 from shoal.worker.text.prompts import is_query, prompt_of
 from shoal.worker.text.sequence import Frame, each, text_only, texts_in
 from shoal.worker.text.tokens import Tokens
+from shoal.worker.vectors import encoded
 
 #: Given which tokens of a sequence get a vector (None: all), what is made of their rows.
-FinishOf = Callable[[NDArray[np.bool_] | None], Finish]
+FinishOf = Callable[[NDArray[np.bool_] | None], Finish | None]
 
 #: What queries are filled with, by the models' own names for it.
 _MASKS = ("[MASK]", "<mask>")
@@ -51,7 +51,6 @@ class EncodeTexts:
         self._tokens = tokens
         task = card.tasks.encode
         self._multivector = task.multivector if task is not None else None
-        self._normalize = task is None or task.dense is None or task.dense.normalize
         skip = self._multivector.skip if self._multivector is not None else []
         self._skip = tuple(n for word in skip if (n := tokens.id_of(word)) is not None)
         masks = [number for name in _MASKS if (number := tokens.id_of(name)) is not None]
@@ -62,16 +61,12 @@ class EncodeTexts:
 
     def prepare(self, items: list[Item], params: EncodeParams) -> list[Prepared | ShoalError]:
         """Token ids of each item, or its error."""
-        query = is_query(self._card, params)
-        form = self._form(params, query=query)
+        form = self._form(params, query=is_query(self._card, params))
         content_of = partial(self._content, params)
         if not of_tokens(params.outputs):
             made = partial(form.frame.fit, truncate=params.truncate)
             return each(items, self._contents(items, form), made, content_of)
-
-        def finish_of(keep: NDArray[np.bool_] | None) -> Finish:
-            return TokenVectors(params, self._normalize, keep, query)
-
+        finish_of = partial(encoded, self._card, params)
         made = partial(self._with_tokens, form, finish_of, truncate=params.truncate)
         return each(items, self._contents(items, form), made, content_of)
 

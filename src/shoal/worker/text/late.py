@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from functools import partial
 
 from shoal.catalog.card import Card
 from shoal.errors import ShoalError
 from shoal.tasks.encode import Item
-from shoal.tasks.late import Cosine, MaxSim
 from shoal.tasks.outputs import DENSE, MULTIVECTOR
 from shoal.values import EncodeParams, ScoreParams
-from shoal.worker.prepared import Finish, Prepared
+from shoal.worker.prepared import Prepared
 from shoal.worker.text.encode import EncodeTexts
 from shoal.worker.text.prompts import DOCUMENT, QUERY, as_one_of
+from shoal.worker.vectors import compared
 
 
 class LateTexts:
@@ -36,12 +35,10 @@ class LateTexts:
         if isinstance(first, ShoalError):
             raise first
         asked = self._asked(DOCUMENT, params)
-        return [*self._texts.compared(items, asked, self._finish, query=False), first]
+        finish_of = partial(compared, self._card)
+        return [*self._texts.compared(items, asked, finish_of, query=False), first]
 
     def _asked(self, prompt: str, params: ScoreParams) -> EncodeParams:
         output = MULTIVECTOR if self._tokens else DENSE
         named = as_one_of(self._card, prompt)
         return EncodeParams((output,), truncate=params.truncate, prompt=named)
-
-    def _finish(self, keep: NDArray[np.bool_] | None) -> Finish:
-        return MaxSim(keep) if self._tokens else Cosine()

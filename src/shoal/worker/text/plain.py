@@ -6,8 +6,9 @@ from shoal.catalog.card import Card
 from shoal.errors import InvalidItem, ShoalError
 from shoal.tasks.encode import Item, Media
 from shoal.values import EncodeParams, Params, estimated_features
-from shoal.worker.prepared import Prepared
+from shoal.worker.prepared import Finish, Prepared
 from shoal.worker.text.prompts import prompt_of
+from shoal.worker.vectors import encoded
 
 
 class PlainPreparer:
@@ -30,17 +31,18 @@ class PlainPreparer:
             )
             return [error] * len(items)
         prompt = prompt_of(self._card, params)
-        return [self._one(prompt, item) for item in items]
+        finish = encoded(self._card, params)
+        return [self._one(prompt, item, finish) for item in items]
 
-    def _one(self, prompt: str, item: Item) -> Prepared | ShoalError:
+    def _one(self, prompt: str, item: Item, finish: Finish | None) -> Prepared | ShoalError:
         if isinstance(item, list):
             return InvalidItem("this model takes text, not token ids")
         if isinstance(item, Media):
             return InvalidItem("this model takes text, no images or audio")
-        return guessed(self._card, prompt + item)
+        return guessed(self._card, prompt + item, finish)
 
 
-def guessed(card: Card, text: str) -> Prepared:
+def guessed(card: Card, text: str, finish: Finish | None = None) -> Prepared:
     """A text for a runtime that takes text; its length in tokens is guessed."""
     guess = estimated_features(len(text.encode()), 1).tokens
-    return Prepared(text=text, length=min(card.max_tokens, guess))
+    return Prepared(text=text, length=min(card.max_tokens, guess), finish=finish)

@@ -43,7 +43,7 @@ class TextPreparer:
                 return self._encode.prepare(items, params)
             case ScoreParams():
                 if not isinstance(query, str):
-                    return [InvalidItem("the query must be a text")] * len(items)
+                    raise InvalidItem("the query must be a text")
                 if self._score is not None:
                     return self._score.prepare(items, params, query)
             case ExtractParams():
