@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 from typing import cast
@@ -10,12 +11,15 @@ import msgspec
 
 from shoal.broker.payloads import Payloads
 from shoal.catalog.card import Card, Dense, EncodeTask, Source, Tasks
-from shoal.errors import ComputeFailed
-from shoal.values import EncodeParams
+from shoal.errors import ComputeFailed, ShoalError
+from shoal.settings import WorkerSettings
+from shoal.tasks.encode import Item
+from shoal.values import EncodeParams, Params
 from shoal.wire.arrays import from_wire
 from shoal.wire.queue import Payload, Unit
-from shoal.worker.prepared import Preparer
-from shoal.worker.preparing import prepare
+from shoal.worker.payloads import Fetching
+from shoal.worker.prepared import Prepared, Preparer
+from shoal.worker.preparing import Preparing, prepare
 from shoal.worker.text import PlainPreparer
 from tests.worker.conftest import StartWorker
 from tests.worker.scripted import ScriptedGateway, until
@@ -56,3 +60,39 @@ async def test_what_was_prepared_for_an_earlier_delivery_is_not_taken_for_a_late
     await Payloads(folder.as_uri()).put("late", b'"long"')
     reply = await gateway.reply(unit)
     assert (len(reply.tokens), from_wire(reply.outputs["dense"]).shape) == (2, (2, 8))
+
+
+class Waiting(PlainPreparer):
+    """Takes until it is let go, whatever its bytes are, as images may."""
+
+    slow = True
+
+    def __init__(self) -> None:
+        super().__init__(FAKE)
+        self.go = threading.Event()
+
+    def prepare(
+        self, items: list[Item], params: Params, query: Item | None = None
+    ) -> list[Prepared | ShoalError]:
+        self.go.wait(30)
+        return super().prepare(items, params, query)
+
+
+async def test_a_short_text_does_not_wait_for_an_image(tmp_path: Path) -> None:
+    ready: list[str] = []
+    fetching = Fetching(Payloads(tmp_path.as_uri()), WorkerSettings())
+    preparing = Preparing(lambda done: ready.extend(u.id for u, _, _ in done), fetching)
+    image, text = (
+        Unit(name, "r", "m", "encode", EncodeParams(), "json", [b'"x"'], 1.0, "reply")
+        for name in ("image", "text")
+    )
+    waiting = Waiting()
+    try:
+        preparing.submit(image, waiting)
+        preparing.submit(text, PlainPreparer(FAKE))
+        await until(lambda: ready == ["text"])
+        waiting.go.set()
+        await until(lambda: ready == ["text", "image"])
+    finally:
+        waiting.go.set()
+        preparing.stop()

@@ -62,7 +62,13 @@ def several(parts: list[Prepared], finish: Finish, *, truncated: bool | None = N
 
 
 class Preparer(Protocol):
-    """How the items of one model are prepared for its runtime."""
+    """How the items of one model are prepared for its runtime.
+
+    Attributes:
+        slow: whether a few bytes may take long, so that no short text must wait for them.
+    """
+
+    slow: bool
 
     @property
     def probe(self) -> Item:

@@ -25,6 +25,8 @@ from shoal.worker.vectors import compared, encoded
 class DecodingPreparer:
     """What one model takes, its files decoded."""
 
+    slow = True
+
     def __init__(self, card: Card, folder: Path, settings: WorkerSettings) -> None:
         """Raises `ModelLoadFailed` where a library or a file of the model's folder is missing."""
         self._card = card

@@ -14,6 +14,8 @@ from shoal.worker.vectors import encoded
 class PlainPreparer:
     """For runtimes that take text."""
 
+    slow = False
+
     def __init__(self, card: Card) -> None:
         self._card = card
 

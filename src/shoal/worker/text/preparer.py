@@ -22,6 +22,8 @@ from shoal.worker.text.tokens import Tokens
 class TextPreparer:
     """Tokenizer and limits of one model, and how its tasks use them."""
 
+    slow = False
+
     def __init__(self, card: Card, folder: Path) -> None:
         """Raises `ModelLoadFailed` for a tokenizer that cannot be read, or used."""
         tokens = Tokens(card, folder)
