@@ -151,7 +151,7 @@ def test_files_are_sent_as_bytes_and_texts_as_texts(
 
 
 def test_outputs_other_than_dense(gateway: ScriptedGateway) -> None:
-    flags = ["--outputs", "sparse", "--outputs", "multivector"]
+    flags = ["--vectors", "sparse", "--vectors", "multivector"]
     line = json.loads(run("7", *flags, "--json").stdout)
     assert line["sparse"] == {"indices": [7], "values": [0.5]}
     assert line["multivector"] == [[7.0] * 4] * 2

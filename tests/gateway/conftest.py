@@ -48,6 +48,7 @@ def cards() -> list[Card]:
     return [
         card(),
         card("every-vector", aliases=(), encode=every),
+        card("terms", aliases=(), encode=EncodeTask(sparse=Sparse())),
         card("reranker", aliases=(), score=ScoreTask()),
         card("late", aliases=(), score=ScoreTask("maxsim")),
         card("logits", aliases=(), score=ScoreTask(activation="identity")),

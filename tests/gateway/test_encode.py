@@ -254,3 +254,8 @@ async def test_quantised_dense_beside_outputs_that_are_not(gateway: Served) -> N
     (item,) = response.json()["items"]
     assert item["dense"]["scale"] == 0.5
     assert item["sparse"] == {"indices": [3, 7], "values": [3.0, 3.0]}
+
+
+async def test_the_model_s_first_output_is_the_default(gateway: Served) -> None:
+    (item,) = (await gateway.post("/v1/encode/terms", {"items": ["a"]})).json()["items"]
+    assert set(item) == {"sparse", "tokens", "truncated"}

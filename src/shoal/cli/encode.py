@@ -65,7 +65,7 @@ def encode(
     outputs: Annotated[
         list[str] | None,
         typer.Option(
-            "--outputs",
+            "--vectors",
             help="dense, sparse, multivector; several times; unset: the model's first.",
         ),
     ] = None,

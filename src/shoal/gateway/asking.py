@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -51,6 +52,14 @@ class Answers:
     def units(self) -> Iterator[list[ItemAnswer]]:
         """The items unit by unit, each read when it is asked for: all at once would take long."""
         return map(items_of, self._answers)
+
+    async def every(self) -> list[ItemAnswer]:
+        """All items, with a pause behind each unit's."""
+        items: list[ItemAnswer] = []
+        for unit in self.units():
+            items += unit
+            await asyncio.sleep(0)
+        return items
 
     @property
     def all_failed(self) -> bool:

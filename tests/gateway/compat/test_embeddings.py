@@ -122,3 +122,9 @@ async def test_it_takes_json_only(gateway: Served) -> None:
         "/v1/embeddings", content=b"\x80", headers={"content-type": "application/msgpack"}
     )
     assert response.status_code == 415
+
+
+async def test_a_model_without_dense_vectors_says_what_it_has(gateway: Served) -> None:
+    response = await gateway.post("/v1/embeddings", {"model": "terms", "input": "a"})
+    assert response.status_code == 400
+    assert "no output 'dense': it has 'sparse'" in response.json()["error"]["message"]

@@ -65,7 +65,9 @@ class EmbeddingsRoute:
         if body.user:
             request.user = body.user.encode("utf-8", "surrogatepass")
         card = card_for(gateway, body.model, "encode")
-        options = EncodeOptions(dimensions=body.dimensions, truncate=body.truncate is not False)
+        options = EncodeOptions(
+            outputs=("dense",), dimensions=body.dimensions, truncate=body.truncate is not False
+        )
         params = checked_params(options, card, prefix="")
         items = checked_items(
             inputs(body.input, "input"), "json", item_limits(gateway, card), "input"

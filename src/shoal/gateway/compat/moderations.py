@@ -116,7 +116,7 @@ class ModerationsRoute:
         )
         if (failure := answers.first_failure()) is not None:
             return item_failed(failure[1], f"input[{failure[0]}]", openai)
-        results = [_result(item, card) for unit in answers.units() for item in unit]
+        results = [_result(item, card) for item in await answers.every()]
         return Response(msgspec.json.encode(ModerationsAnswer(request.id, model, results)))
 
 

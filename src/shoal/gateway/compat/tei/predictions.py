@@ -13,7 +13,7 @@ import msgspec
 
 from shoal.catalog.card import Card
 from shoal.errors import InvalidRequest, UnsupportedMediaType
-from shoal.gateway.asking import Answers, Question, ask, card_for, item_limits
+from shoal.gateway.asking import Question, ask, card_for, item_limits
 from shoal.gateway.body import KINDS, LIST, TEXT, BodyDecoder, checked_items
 from shoal.gateway.compat.media import media_item
 from shoal.gateway.compat.tei.bodies import PredictBody, PredictParameters, check_direction
@@ -49,7 +49,7 @@ async def predict(gateway: Gateway, request: Request, model: str | None, body: B
     answers = await ask(gateway, request, Question(card, params, "json", items))
     if (failure := failed(answers)) is not None:
         return failure
-    shapes = [_shape(item, options.top_k) for item in _items(answers)]
+    shapes = [_shape(item, options.top_k) for item in await answers.every()]
     if not alone:
         return Response(msgspec.json.encode(shapes))
     # The hub's own server wraps the labels of one text, but not those that were asked for.
@@ -124,11 +124,7 @@ async def _of_file(gateway: Gateway, request: Request, card: Card, body: Buffer)
     answers = await ask(gateway, request, Question(card, params, "msgpack", items))
     if (failure := failed(answers)) is not None:
         return failure
-    return Response(msgspec.json.encode(_shape(_items(answers)[0], None)))
-
-
-def _items(answers: Answers) -> list[ItemAnswer]:
-    return [item for unit in answers.units() for item in unit]
+    return Response(msgspec.json.encode(_shape((await answers.every())[0], None)))
 
 
 def _shape(item: ItemAnswer, top_k: int | None) -> Any:

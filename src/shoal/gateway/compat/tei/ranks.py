@@ -40,6 +40,6 @@ async def rerank(gateway: Gateway, request: Request, model: str | None, body: Bu
             score if raw else relevance(score, card),
             msgspec.json.decode(shown[index]) if shown else None,
         )
-        for index, score in ranked(answers)
+        for index, score in await ranked(answers)
     ]
     return Response(msgspec.json.encode(ranks))

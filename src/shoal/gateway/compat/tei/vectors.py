@@ -115,7 +115,7 @@ async def similarity(
     answers = await ask(gateway, request, Question(card, params, "json", items))
     if (failure := failed(answers)) is not None:
         return failure
-    rows = [_dense(item) for unit in answers.units() for item in unit]
+    rows = [_dense(item) for item in await answers.every()]
     cosines = np.stack(rows[1:]) @ rows[0]
     return Response(await json_array([list(cosines)]))
 
