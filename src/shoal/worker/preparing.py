@@ -3,8 +3,8 @@
 What lies in the payload store is fetched first. Whatever waits when the thread of the small ones
 gets to it is done in one go and reported in one wake-up of the loop, so that short texts do not pay
 a thread switch each. No small unit waits for a large one: tokenizing lets the other thread run, and
-decoding a text of 5 MB takes about 3 ms. An image is large however few its bytes: 50 million pixels
-of one colour are some kilobytes, and a second.
+decoding a text of 5 MB takes about 3 ms. An image is large however few its bytes: a WebP of some
+kilobytes may hold 50 million pixels, a second's work.
 """
 
 from __future__ import annotations
