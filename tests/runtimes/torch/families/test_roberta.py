@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from transformers import (
     CamembertConfig,
     CamembertModel,
@@ -16,6 +17,7 @@ from transformers import (
     XLMRobertaModel,
 )
 
+from shoal.runtimes.torch.model import Batch, Model
 from shoal.runtimes.torch.runtime import TorchRuntime
 from tests.runtimes.torch import made
 from tests.runtimes.torch.families.row import SHAPE, randomize
@@ -52,6 +54,18 @@ def test_padding_tokens_in_a_text_take_no_position(
     items = [[padding], [padding, 20, padding, padding, 21], [22, padding], [23, 24, 25], [26]]
     ours = made.vectors(made.run(runtime, items))
     np.testing.assert_allclose(ours, made.pooled(model, items, "mean"), atol=2e-5)
+
+
+def test_a_second_text_has_no_type_of_its_own(tmp_path: Path) -> None:
+    _save(tmp_path, RobertaModel(RobertaConfig(**SHAPE)))
+    load = made.load(tmp_path, family="roberta", max_tokens=62)
+    model = Model(load, torch.device("cpu"))
+    tokens, lengths = np.arange(5, 12, dtype=np.int32), np.array([7], np.int64)
+    alone, paired = (
+        model.run(Batch(tokens, lengths, splits), ["dense"]).outputs["dense"].values
+        for splits in (None, np.array([3], np.int32))
+    )
+    np.testing.assert_array_equal(alone, paired)
 
 
 def test_positions_end_before_the_table_does(runtime: TorchRuntime, tmp_path: Path) -> None:

@@ -80,6 +80,7 @@ def _heads(config: DistilBertConfig) -> Layout:
             ),
             WORDS if config.tie_word_embeddings else "vocab_projector.weight",
             "vocab_projector.bias",
+            own=("vocab_projector.weight", "vocab_projector.bias"),
         ),
     )
 

@@ -45,6 +45,7 @@ def _heads(config: ElectraConfig) -> Layout:
             ),
             WORDS if config.tie_word_embeddings else "generator_lm_head.weight",
             "generator_lm_head.bias",
+            own=("generator_lm_head.weight", "generator_lm_head.bias"),
         ),
     )
 

@@ -127,6 +127,7 @@ def _heads(config: ModernBertConfig) -> Layout:
             head,
             _WORDS if config.tie_word_embeddings else "decoder.weight",
             "decoder.bias" if config.decoder_bias else None,
+            own=("decoder.weight", "decoder.bias"),
         ),
     )
 

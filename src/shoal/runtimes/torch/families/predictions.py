@@ -19,6 +19,5 @@ def masked_lm(
         Linear(f"{at}{transform}.dense", activation),
         Norm(f"{at}{transform}.{norm}", eps),
     )
-    if tied:
-        return MaskedLM(steps, WORDS, f"{at}.bias")
-    return MaskedLM(steps, f"{at}.decoder.weight", f"{at}.decoder.bias")
+    own = (f"{at}.decoder.weight", f"{at}.decoder.bias")
+    return MaskedLM(steps, WORDS, f"{at}.bias", own) if tied else MaskedLM(steps, *own)

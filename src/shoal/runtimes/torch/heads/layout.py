@@ -53,11 +53,14 @@ class MaskedLM(msgspec.Struct, frozen=True):
         decoder: the whole name of its weight [vocabulary, width], that of the word embeddings
             where the two are tied.
         bias: the whole name of its bias [vocabulary].
+        own: names of a weight and a bias that take their place where a checkpoint holds them, as
+            the reference has it, whatever config.json says of tied weights.
     """
 
     transform: Steps
     decoder: str
     bias: str | None = None
+    own: tuple[str, str] | None = None
 
 
 class Similarity(msgspec.Struct, frozen=True):

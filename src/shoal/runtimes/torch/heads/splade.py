@@ -36,8 +36,13 @@ def splade(options: dict[str, Any], ground: Ground) -> Head:
         raise ModelLoadFailed("head 'splade' needs a masked-LM head, which this family has not")
     layers = ground.layers
     transform = Stack(layout.transform, layers, ground.width)
-    layers.expect(layout.decoder, ground.vocabulary, transform.width)
-    decode = layers.product([layout.decoder], [layout.bias] if layout.bias else [])
+    weight, bias = layout.decoder, layout.bias
+    if layout.own is not None:
+        own_weight, own_bias = layout.own
+        weight = own_weight if own_weight in layers else weight
+        bias = own_bias if own_bias in layers else bias
+    layers.expect(weight, ground.vocabulary, transform.width)
+    decode = layers.product([weight], [bias] if bias else [])
     logarithms = 2 if asked.activation == "log1p_relu" else 1
 
     def logits(rows: Tensor) -> Tensor:
