@@ -16,7 +16,7 @@ from shoal.errors import ComputeFailed, ErrorInfo, ProtocolError
 from shoal.tasks.encode import invalid_output
 from shoal.tasks.outputs import SCORE, finished, needed
 from shoal.values import Params
-from shoal.wire.arrays import to_wire
+from shoal.wire.arrays import Array, to_wire
 from shoal.wire.outputs import Output, read_outputs
 from shoal.wire.socket import Done, Run
 from shoal.worker.prepared import Prepared
@@ -164,11 +164,23 @@ def packed(batch: int, model: str, heads: list[str], items: list[Prepared]) -> R
     ids = [_NO_IDS if i.ids is None else i.ids for i in items]
     lengths = np.array([len(i) for i in ids], dtype=np.int32)
     tokens = ids[0] if len(ids) == 1 else np.concatenate(ids)
-    splits = [i.split for i in items]
-    second = to_wire(np.array(splits, dtype=np.int32)) if any(splits) else None
+    splits, seen = _counts([i.split for i in items]), _counts([i.seen for i in items])
     decoded = any(i.input is not None for i in items)
     inputs = [to_wire(_NO_IDS if i.input is None else i.input) for i in items] if decoded else None
-    return Run(batch, model, heads, to_wire(tokens), to_wire(lengths), splits=second, inputs=inputs)
+    return Run(
+        batch,
+        model,
+        heads,
+        to_wire(tokens),
+        to_wire(lengths),
+        splits=splits,
+        inputs=inputs,
+        seen=seen,
+    )
+
+
+def _counts(counts: list[int]) -> Array | None:
+    return to_wire(np.array(counts, dtype=np.int32)) if any(counts) else None
 
 
 def _outputs(done: Done, asked: list[str], sequences: int) -> dict[str, Output]:

@@ -30,6 +30,7 @@ class Prepared(msgspec.Struct, frozen=True):
     Attributes:
         length: tokens, of all its sequences.
         split: of two texts, how many of the ids are the first's with its special tokens.
+        seen: how many of the ids others attend to, the first ones; 0: all.
         input: what a file was decoded to, as `Run.inputs` takes it; then there are no ids.
         parts: the sequences that it needs, where those are several; then it is none itself.
         finish: how its rows become its answer; None: as `tasks.outputs` has it, batch by batch.
@@ -44,6 +45,7 @@ class Prepared(msgspec.Struct, frozen=True):
     input: NDArray[Any] | None = None
     parts: tuple[Prepared, ...] = ()
     finish: Finish | None = None
+    seen: int = 0
 
     @property
     def sequences(self) -> tuple[Prepared, ...]:

@@ -70,10 +70,12 @@ def test_queries_are_filled_with_the_mask_token_and_cut_to_as_many(save: Save) -
     late = preparer(save, query_tokens=8)
     query = one(late, "a fish", asked("query"))
     assert ids(query) == [CLS, QUERY_MARK, A, FISH, SEP, MASK, MASK, MASK]
+    assert query.seen == 5
     assert not query.truncated
     long = one(late, "a fish " * 5, asked("query"))
     assert ids(long) == [CLS, QUERY_MARK, A, FISH, A, FISH, A, SEP]
     assert long.truncated
+    assert long.seen == 0
     with pytest.raises(TooManyTokens, match="at most 8"):
         raise late.prepare(["a fish " * 5], asked("query", truncate=False))[0]  # type: ignore[misc]
     assert ids(one(late, "a fish", asked("document"))) == [CLS, DOCUMENT_MARK, A, FISH, SEP]

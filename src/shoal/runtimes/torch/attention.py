@@ -71,7 +71,13 @@ def attend_apart(
     query: [computed, heads, width]. key, value: [computed, key heads, width]; each of their heads
     serves as many neighbouring ones of the query. Views of one product will do.
     """
-    if query.is_cuda and query.dtype in _HALF and (kernel := _varlen_kernel(query.device)):
+    whole = not any(group.seen for group in packed.groups)
+    if (
+        whole
+        and query.is_cuda
+        and query.dtype in _HALF
+        and (kernel := _varlen_kernel(query.device))
+    ):
         options = _varlen_options(query, key, attention)
         # The kernel wants heads of a multiple of 8, up to 256.
         if query.shape[2] % 8 == 0 and query.shape[2] <= 256 and options.keys() <= _taken(kernel):
@@ -116,7 +122,7 @@ def _by_group(
     query: Tensor, key: Tensor, value: Tensor, packed: Packed, attention: Attention
 ) -> Tensor:
     parts = [
-        _dense(_of_group(query, g), _of_group(key, g), _of_group(value, g), attention)
+        _dense(_of_group(query, g), _seen_of(key, g), _seen_of(value, g), attention)
         for g in packed.groups
     ]
     filling = query.shape[0] - packed.groups[-1].stop
@@ -129,6 +135,12 @@ def _of_group(rows: Tensor, group: Group) -> Tensor:
     """[computed, heads, width] -> a view of the group's, [items, heads, length, width]."""
     split = rows[group.start : group.stop].view(group.items, group.length, *rows.shape[1:])
     return split.transpose(1, 2)
+
+
+def _seen_of(rows: Tensor, group: Group) -> Tensor:
+    """The same for keys and values: of those tokens that are attended to."""
+    whole = _of_group(rows, group)
+    return whole[:, :, : group.seen] if group.seen else whole
 
 
 def _dense(query: Tensor, key: Tensor, value: Tensor, attention: Attention) -> Tensor:

@@ -29,12 +29,14 @@ _PASS_TOKENS_CUDA = 16384
 class Batch(msgspec.Struct, frozen=True):
     """Items as they came: `tokens` [sum of lengths], end to end; `lengths` [items]; `splits`
     [items], tokens of the first of two segments, 0 where there is one; `inputs`, an array an item,
-    which counts where the item has no tokens."""
+    which counts where the item has no tokens; `seen` [items], its first tokens that are attended to,
+    0 for all."""
 
     tokens: NDArray[np.int32]
     lengths: NDArray[np.int64]
     splits: NDArray[np.int32] | None = None
     inputs: list[Media] | None = None
+    seen: NDArray[np.int32] | None = None
 
 
 class Outputs(msgspec.Struct, frozen=True):
@@ -116,7 +118,15 @@ class Model:
         tokens, lengths = batch.tokens, batch.lengths
         if self._filling is not None:
             tokens, lengths = filled(tokens, lengths, texts, self._filling)
-        passes = pack(tokens, lengths, texts, pass_tokens=room, device=device, splits=batch.splits)
+        passes = pack(
+            tokens,
+            lengths,
+            texts,
+            pass_tokens=room,
+            device=device,
+            splits=batch.splits,
+            seen=batch.seen,
+        )
         if self._takes is None or batch.inputs is None or len(texts) == len(fit):
             return passes
         media = fit[batch.lengths[fit] == 0]

@@ -23,12 +23,14 @@ _SIZES_PER_OCTAVE_LOG2 = 4
 
 
 class Group(msgspec.Struct, frozen=True):
-    """`items` neighbours of `length` tokens each, in rows [start, stop)."""
+    """`items` neighbours of `length` tokens each, in rows [start, stop); of each item's tokens the
+    first `seen` are attended to, 0: all."""
 
     start: int
     stop: int
     items: int
     length: int
+    seen: int = 0
 
 
 class Packed(msgspec.Struct, frozen=True):
@@ -87,16 +89,22 @@ def pack(
     pass_tokens: int,
     device: torch.device,
     splits: NDArray[np.int32] | None = None,
+    seen: NDArray[np.int32] | None = None,
 ) -> list[Packed]:
     """Packs the given items of a batch into passes of at most `pass_tokens` (or one item).
 
     tokens: [sum of lengths], the items of the batch end to end. lengths: [items]. rows: the
     items to take. splits: [items], tokens of the first of two segments, 0 where there is one.
+    seen: [items], the first tokens that are attended to, 0 for all.
     """
-    ordered = rows[np.argsort(lengths[rows], kind="stable")]
+    if seen is None or not seen.any():
+        seen = None
+        ordered = rows[np.argsort(lengths[rows], kind="stable")]
+    else:
+        ordered = rows[np.lexsort((seen[rows], lengths[rows]))]
     starts = np.cumsum(lengths) - lengths
     return [
-        _pack_one(tokens, starts, lengths, chosen, device, splits)
+        _pack_one(tokens, starts, lengths, chosen, device, splits, seen)
         for chosen in _passes(ordered, lengths, pass_tokens)
     ]
 
@@ -168,6 +176,7 @@ def _pack_one(
     rows: NDArray[np.int64],
     device: torch.device,
     splits: NDArray[np.int32] | None,
+    seen: NDArray[np.int32] | None,
 ) -> Packed:
     chosen = lengths[rows]
     offsets = np.zeros(len(rows) + 1, np.int64)
@@ -183,7 +192,7 @@ def _pack_one(
         tokens=both[0],
         positions=both[1],
         offsets=_to(offsets.astype(np.int32), device),
-        groups=_groups(offsets, chosen),
+        groups=_groups(offsets, chosen, None if seen is None else seen[rows]),
         longest=int(chosen[-1]),
         types=None if splits is None else _types(splits[rows], chosen, filled[1], device),
     )
@@ -203,11 +212,16 @@ def _types(
     return _to(types, device)
 
 
-def _groups(offsets: NDArray[np.int64], lengths: NDArray[np.int64]) -> list[Group]:
-    edges = np.flatnonzero(np.diff(lengths)) + 1
-    cuts = [0, *edges.tolist(), len(lengths)]
+def _groups(
+    offsets: NDArray[np.int64], lengths: NDArray[np.int64], seen: NDArray[np.int32] | None
+) -> list[Group]:
+    changes = np.diff(lengths) != 0
+    if seen is not None:
+        changes |= np.diff(seen) != 0
+    cuts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(lengths)]
     at, of = offsets.tolist(), lengths.tolist()
-    return [Group(at[a], at[b], b - a, of[a]) for a, b in pairwise(cuts)]
+    first = [0] * len(of) if seen is None else seen.tolist()
+    return [Group(at[a], at[b], b - a, of[a], first[a]) for a, b in pairwise(cuts)]
 
 
 def _to(array: NDArray[Any], device: torch.device) -> Tensor:

@@ -195,10 +195,15 @@ def _read(batch: Run) -> Batch:
         raise InvalidRequest(
             f"splits must be one an item, of {len(lengths)}, and inside its tokens"
         )
+    seen = None if batch.seen is None else _vector(batch.seen, "seen")
+    if seen is not None and (
+        len(seen) != len(lengths) or (seen < 0).any() or (seen > lengths).any()
+    ):
+        raise InvalidRequest(f"seen must be one an item, of {len(lengths)}, and inside its tokens")
     inputs = None if batch.inputs is None else [from_wire(array) for array in batch.inputs]
     if inputs is not None and len(inputs) != len(lengths):
         raise InvalidRequest(f"{len(inputs)} inputs came with {len(lengths)} lengths")
-    return Batch(tokens, lengths, splits, inputs)
+    return Batch(tokens, lengths, splits, inputs, seen)
 
 
 def _vector(array: Array, what: str) -> NDArray[Any]:

@@ -118,12 +118,15 @@ class EncodeTexts:
         """A sequence of which each token's vector counts."""
         sequence = form.frame.fit(content, truncate=truncate)
         assert sequence.ids is not None
-        ids = sequence.ids
+        ids, seen = sequence.ids, 0
         if len(ids) < form.fill:
+            seen = len(ids)
             ids = np.concatenate([ids, np.full(form.fill - len(ids), self._mask, np.int32)])
         keep = ~np.isin(ids, form.skip) if form.skip else None
         finish = finish_of(keep) if finish_of is not None else None
-        return Prepared(ids=ids, length=len(ids), truncated=sequence.truncated, finish=finish)
+        return Prepared(
+            ids=ids, length=len(ids), truncated=sequence.truncated, finish=finish, seen=seen
+        )
 
     def _content(self, params: EncodeParams, ids: list[int] | Media) -> list[int]:
         """Checked token ids without special tokens, whether the caller added them or not."""
