@@ -27,12 +27,13 @@ def reference(tmp_path: Path) -> BertModel:
         intermediate_size=40,
         max_position_embeddings=16,
     )
-    model = BertModel(config, add_pooling_layer=False).eval()
+    model: BertModel = BertModel(config, add_pooling_layer=False)
+    model.eval()  # type: ignore[no-untyped-call]
     model.save_pretrained(tmp_path)
     return model
 
 
-def run(folder: Path, seen: list[int]) -> list[np.ndarray]:  # type: ignore[type-arg]
+def run(folder: Path, seen: list[int]) -> list[np.ndarray]:
     runtime = TorchRuntime()
     head = {"head": "colbert", "dim": 32, "projections": []}
     runtime.load(Load("m", str(folder), "bert", {"multivector": head}, max_tokens=8))
