@@ -112,10 +112,6 @@ class Tokens:
         """Each text with where its tokens lie in it, in code points, and the words they are of."""
         return self._tokenizer.encode_batch(texts, add_special_tokens=False)
 
-    def decoded(self, ids: list[int]) -> str:
-        """The text that these ids say, without special ones."""
-        return self._tokenizer.decode(ids)
-
 
 def shown(most_tokens: int) -> int:
     """Characters of which a text of so many tokens hardly has more."""
