@@ -8,13 +8,18 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Options for every `pip install`, such as the index of another torch build.
 PIP_ARGS ?=
 
-.PHONY: demo test check format types imports pytest bench chaos docs lock clean help
+.PHONY: demo fleet test check format types imports pytest bench chaos docs lock clean help
 
 help:  ## Show this.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /make \1\t/' | expand -t 14
 
 demo: .venv/.core  ## Serve a model on this machine, ask it for vectors, show what happened.
 	@$(BIN)/shoal demo
+
+fleet: .venv/.core  ## Serve more models than fit in memory, of every task, and ask each of them.
+	@$(BIN)/shoal models pull --zoo
+	@$(BIN)/shoal serve --config examples/fleet/serve.toml --log-level warning & \
+	  trap "kill $$!; wait" EXIT; $(BIN)/python examples/fleet/ask.py
 
 test: check pytest  ## Everything CI checks.
 
@@ -50,7 +55,7 @@ docs: .venv/.core  ## Write docs/settings.md and docs/cards.md anew from the cod
 
 .venv/.core: .venv/.python pyproject.toml $(LOCK)
 	@echo "Installing Shoal and torch into .venv (some minutes the first time) …"
-	@$(PIP) install --quiet $(PIP_ARGS) -c $(LOCK) -e '.[torch]'
+	@$(PIP) install --quiet $(PIP_ARGS) -c $(LOCK) -e '.[torch,media]'
 	@touch $@
 
 .venv/.dev: .venv/.core

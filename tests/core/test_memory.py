@@ -56,6 +56,7 @@ def test_the_ledger_counts_what_comes_what_is_there_and_what_goes() -> None:
     memory.release("a")
     memory.release("a")
     assert memory.free == 650 * MB
+    assert memory.most == 650 * MB
 
 
 def test_worth_grows_with_use_and_what_is_not_used_ages() -> None:

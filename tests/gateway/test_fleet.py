@@ -64,6 +64,15 @@ def test_a_batch_is_what_the_workers_say_and_until_then_what_the_card_says() -> 
     assert fleet(pulse("a", quick), pulse("b", RESIDENT)).rate(card()).batch_s == 0.02
 
 
+def test_what_a_model_held_is_known_once_it_went() -> None:
+    held = msgspec.structs.replace(RESIDENT, bytes=100)
+    made = fleet(pulse("a", held), pulse("b", msgspec.structs.replace(held, bytes=90)))
+    assert made.copies(MODEL) == (2, 100)
+    for worker in "ab":
+        made.heard(pulse(worker, None), 1.0)
+    assert made.copies(MODEL) == (0, 90)
+
+
 def test_silent_workers_are_forgotten() -> None:
     made = fleet(pulse("a", RESIDENT))
     assert not made.forget_silent(silent_s(1))

@@ -32,6 +32,14 @@ def test_what_the_card_says_goes_before_its_files(card: Card) -> None:
     assert spec_of(card, card.profile("cpu"), cached(card, None)).bytes_estimate == 1_500_000
 
 
+def test_what_was_measured_for_the_card_goes_before_both_and_is_sure(card: Card) -> None:
+    card = msgspec.structs.replace(card, memory=Memory(weights_mb=1.5, held_mb=9))
+    spec = spec_of(card, card.profile("cpu"), cached(card, None))
+    assert (spec.bytes_estimate, spec.bytes_sure) == (9_000_000, True)
+    assert ModelState(spec).footprint.sure
+    assert spec.load_s_estimate == LOAD_BASE_S + 1_500_000 / LOAD_BYTES_S
+
+
 def test_of_a_model_that_was_never_fetched_nothing_is_known(card: Card, tmp_path: Path) -> None:
     card = msgspec.structs.replace(card, source=Source(dir=str(tmp_path / "gone")))
     spec = spec_of(card, card.profile("cpu"), cached(card, None))

@@ -94,7 +94,12 @@ class Serving(Child):
 
     def worker_ready(self) -> bool:
         """Whether its (first) worker says that it would answer."""
-        return answers(f"http://127.0.0.1:{self._health_ports[0]}/readyz")
+        return answers(f"{self.worker_url}/readyz")
+
+    @property
+    def worker_url(self) -> str:
+        """Where its (first) worker tells how it is."""
+        return f"http://127.0.0.1:{self._health_ports[0]}"
 
     def worker_counters(self) -> dict[str, float]:
         """Sums over all workers and labels of the workers' metrics."""

@@ -162,9 +162,16 @@ class Tasks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
 
 class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """An estimate until the model was loaded once and measured."""
+    """What a worker counts with until it loaded the model and measured, in 10^6 bytes.
+
+    Attributes:
+        weights_mb: size of the weights' files.
+        held_mb: what one copy was measured to hold in float32, with the activations of its largest
+            pass.
+    """
 
     weights_mb: float | None = None
+    held_mb: float | None = None
 
 
 class CostSeed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

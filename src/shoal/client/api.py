@@ -30,7 +30,7 @@ class Model(msgspec.Struct, frozen=True):
         labels: of `extract`, what it knows; empty: as its files say, or whatever it is asked.
         state: ``resident``, ``loading`` or ``failed``; ``available`` while no worker has it.
         lanes: devices that hold it now.
-        bytes: what one copy holds, as measured; 0 until it was loaded once.
+        bytes: what one copy holds, or held, as measured; 0 until a worker told.
     """
 
     id: str

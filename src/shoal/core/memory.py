@@ -28,13 +28,13 @@ DEVICE_SHARE = 0.9
 
 
 class Footprint:
-    """Bytes and load seconds of one copy of a model: measured here, told by a peer, or estimated."""
+    """Bytes and load seconds of one copy of a model: measured here or elsewhere, or estimated."""
 
-    def __init__(self, bytes_estimate: int, load_s_estimate: float) -> None:
+    def __init__(self, bytes_estimate: int, load_s_estimate: float, *, sure: bool = False) -> None:
         self.bytes = bytes_estimate
         self.load_s = load_s_estimate
         self.measured = False
-        self.sure = False  # measured, here or by a peer
+        self.sure = sure  # measured, here, by a peer or for its card
 
     def loaded(self, bytes_: int, seconds: float) -> None:
         """A copy was loaded here: its bytes count as they are, its seconds as a running mean."""
@@ -83,6 +83,7 @@ class LaneMemory:
         budget: most bytes of all entries together; None: no limit.
         clock: worth of the last model that was evicted: what was not used since ages against it.
         beside: most bytes of others beside which a model is loaded, that was out of memory before.
+        most: the most bytes of all entries together so far.
     """
 
     def __init__(self, budget: int | None = None) -> None:
@@ -90,6 +91,7 @@ class LaneMemory:
         self.clock = 0.0
         self.copies: dict[str, Copy] = {}
         self.beside: dict[str, int] = {}
+        self.most = 0
 
     @property
     def used(self) -> int:
@@ -115,12 +117,16 @@ class LaneMemory:
 
     def reserve(self, model: str, bytes_: int) -> None:
         """It will be loaded: nobody else may have these bytes."""
-        self.copies[model] = Copy(bytes_, clock=self.clock)
+        self._enter(model, Copy(bytes_, clock=self.clock))
 
     def loaded(self, model: str, bytes_: int, now: float) -> None:
         """It is resident and holds this much."""
         self.beside.pop(model, None)
-        self.copies[model] = Copy(bytes_, since=now, used_at=now, clock=self.clock)
+        self._enter(model, Copy(bytes_, since=now, used_at=now, clock=self.clock))
+
+    def _enter(self, model: str, copy: Copy) -> None:
+        self.copies[model] = copy
+        self.most = max(self.most, self.used)
 
     def used_by(self, model: str, units: int, now: float) -> None:
         """A batch with items of that many units was sent to it."""

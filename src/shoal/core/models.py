@@ -30,6 +30,7 @@ class ModelSpec(msgspec.Struct, frozen=True):
         pads: its runtime pads a batch to its longest item.
         work: decides what its batches' cost depends on; `cost_seed` is the base and a rate for each
             of those `core.cost.TERMS`.
+        bytes_sure: `bytes_estimate` was measured elsewhere.
     """
 
     name: str
@@ -43,6 +44,7 @@ class ModelSpec(msgspec.Struct, frozen=True):
     fetched: bool = True
     pads: bool = False
     work: Work = "text"
+    bytes_sure: bool = False
 
 
 class ModelState:
@@ -50,7 +52,7 @@ class ModelState:
 
     def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
-        self.footprint = Footprint(spec.bytes_estimate, spec.load_s_estimate)
+        self.footprint = Footprint(spec.bytes_estimate, spec.load_s_estimate, sure=spec.bytes_sure)
         self.cost = CostModel(*spec.cost_seed, terms=TERMS[spec.work])
         self.shelf = Shelf(pads=spec.pads)
         self.work = Source(spec.name, "work")

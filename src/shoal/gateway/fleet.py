@@ -21,12 +21,14 @@ class Fleet:
         self._pool = pool
         self._pulses: dict[str, tuple[float, WorkerPulse]] = {}
         self._rates: dict[str, Rate] = {}
+        self._bytes: dict[str, int] = {}  # of models that were resident, also once they went
 
     def heard(self, pulse: WorkerPulse, now: float) -> None:
         """Take in a pulse; those of other pools do not count."""
         if pulse.pool == self._pool:
             self._pulses[pulse.worker] = (now, pulse)
             self._rates.clear()
+            self._bytes |= {name: said.bytes for name, said in pulse.models.items() if said.bytes}
 
     def forget_silent(self, now: float) -> bool:
         """Drop workers that have been silent for too long; whether there were any."""
@@ -57,9 +59,10 @@ class Fleet:
         return best
 
     def copies(self, model: str) -> tuple[int, int]:
-        """Lanes that hold a model, over all workers, and the bytes of its largest copy."""
+        """Lanes that hold a model, over all workers, and what its largest copy holds, or one held."""
         said = [p.models[model] for _, p in self._pulses.values() if model in p.models]
-        return sum(m.lanes for m in said), max((m.bytes for m in said), default=0)
+        held = max((m.bytes for m in said), default=0)
+        return sum(m.lanes for m in said), held or self._bytes.get(model, 0)
 
     def rate(self, card: Card) -> Rate:
         """How fast `card` is answered; the card's own first guess before any worker has it."""

@@ -17,7 +17,7 @@ class ModelObject(msgspec.Struct, frozen=True):
         outputs: of `encode`, which vectors; the first is what is answered if none is asked.
         labels: of `extract`, what it knows; empty: as its files say, or whatever it is asked.
         state: `resident`, `loading` or `failed`; `available` while no worker has it.
-        lanes: devices that hold it now; `bytes`: what one copy holds, 0 until it was loaded once.
+        lanes: devices that hold it now; `bytes`: what one copy holds or held, 0 if not known.
     """
 
     id: str

@@ -205,7 +205,8 @@ class WorkerMetrics(Metrics):
         self._memory = _Labelled(
             gauge(
                 "lane_bytes",
-                "Bytes of a lane: held by models, their budget, resident in its processes.",
+                "Bytes of a lane: held by models now and at most so far, their budget, resident in its "
+                "processes.",
                 "lane",
                 "what",
             )
@@ -282,9 +283,9 @@ class WorkerMetrics(Metrics):
     def recycled(self, lane: str, kind: str) -> None:
         self._recycles[(lane, kind)].inc()
 
-    def lane_memory(self, lane: str, held: int, budget: int, rss: int) -> None:
-        """Bytes of one lane; a budget of 0 is none."""
-        for what, count in (("held", held), ("budget", budget), ("rss", rss)):
+    def lane_memory(self, lane: str, **bytes_: int) -> None:
+        """Bytes of one lane: `held`, `most` so far, `budget` (0: none), `rss`."""
+        for what, count in bytes_.items():
             self._memory[(lane, what)].set(count)
 
     def load_failed(self, model: str) -> None:

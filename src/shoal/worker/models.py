@@ -40,16 +40,17 @@ def spec_of(card: Card, profile: Profile, folder: Path | None = None) -> ModelSp
     neither pixels nor seconds yet. `folder`: of its files; None: they are to be fetched.
     """
     seed = profile.cost
-    weights_mb = card.memory.weights_mb
-    estimate = _weights_on_disk(folder) if weights_mb is None else int(weights_mb * 1e6)
+    weights_mb, held_mb = card.memory.weights_mb, card.memory.held_mb
+    weights = _weights_on_disk(folder) if weights_mb is None else int(weights_mb * 1e6)
     return ModelSpec(
         name=card.name,
         kind=profile.runtime,
         max_tokens=card.max_tokens,
         budget=Budget(profile.max_batch_seconds, profile.max_batch_tokens, profile.max_batch_items),
         cost_seed=(seed.base_s, *(getattr(seed, _RATES[term]) for term in TERMS["text"])),
-        bytes_estimate=estimate,
-        load_s_estimate=LOAD_BASE_S + estimate / LOAD_BYTES_S,
+        bytes_estimate=weights if held_mb is None else int(held_mb * 1e6),
+        bytes_sure=held_mb is not None,
+        load_s_estimate=LOAD_BASE_S + weights / LOAD_BYTES_S,
         min_replicas=card.min_replicas,
         fetched=folder is not None,
     )

@@ -122,7 +122,11 @@ class Report:
         rss = sum(runtime.rss_bytes for runtime in lane.runtimes.values())
         memory = LaneMemory(lane.memory.used, lane.memory.budget or 0, rss)
         self._watch.metrics.lane_memory(
-            lane.id, memory.held_bytes, memory.budget_bytes, memory.rss_bytes
+            lane.id,
+            held=memory.held_bytes,
+            most=lane.memory.most,
+            budget=memory.budget_bytes,
+            rss=rss,
         )
         return memory
 

@@ -24,6 +24,7 @@ class Event(msgspec.Struct, frozen=True):
     error: str = ""
     why: str = ""
     s: float = 0.0  # how long it took
+    mb: float = 0.0  # what is held
 
 
 class History:

@@ -1,0 +1,88 @@
+"""Ask each model of a fleet what it is for: python examples/fleet/ask.py
+
+`shoal serve --config examples/fleet/serve.toml` answers, in another terminal. It has room for a third
+of these models; what that cost is told at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+import time
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+from questions import QUESTIONS, Question
+
+import shoal
+
+#: Until the server is up; a request that has to wait for a model's files gets as long.
+READY_S = 60.0
+SHOWN = 110
+
+
+def main() -> None:
+    """Ask everything, as often as is wished, then tell what of it was in memory."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--url", default="http://127.0.0.1:8080")
+    parser.add_argument("--metrics", default="http://127.0.0.1:8081/metrics", help="the worker's")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--only", nargs="*", help="names of models; all, if none is given")
+    asked = parser.parse_args()
+    chosen = [one for one in QUESTIONS if not asked.only or one.model in asked.only]
+    with shoal.Client(asked.url) as client:
+        wait(client)
+        for number in range(1, asked.rounds + 1):
+            print(f"\nRound {number}")
+            print(f"{'model':<36}{'task':<18}{'was':<10}{'ms':>5}{'items':>6}{'tokens':>7}  answer")
+            for question in chosen:
+                tell(client, question)
+    summary(asked.metrics)
+
+
+def wait(client: shoal.Client) -> None:
+    """Until requests would be answered."""
+    until = time.monotonic() + READY_S
+    while not client.ready():
+        if time.monotonic() > until:
+            raise SystemExit("no server is ready; start it with the command above")
+        time.sleep(0.1)
+
+
+def tell(client: shoal.Client, question: Question) -> None:
+    """One line: what state the model was in, and what it answered. An error is raised."""
+    state = client.model(question.model).state
+    began = time.perf_counter()
+    computed, answer = question.ask(client, question.model)
+    took_ms = (time.perf_counter() - began) * 1000
+    for error in computed.errors.values():
+        raise error
+    print(
+        f"{question.model:<36}{question.task:<18}{state:<10}{took_ms:5.0f}"
+        f"{len(computed.tokens):6}{computed.tokens.sum():7}  {textwrap.shorten(answer, SHOWN)}",
+        flush=True,
+    )
+
+
+def summary(url: str) -> None:
+    """What the worker says of its loads and its memory."""
+    families = text_string_to_metric_families(httpx.get(url).text)
+    samples = [sample for family in families for sample in family.samples]
+
+    def total(name: str, **labels: str) -> float:
+        return sum(
+            sample.value
+            for sample in samples
+            if sample.name == f"shoal_worker_{name}" and labels.items() <= sample.labels.items()
+        )
+
+    print(
+        f"\n{total('loads_total', outcome='loaded'):.0f} loads,"
+        f" {total('evictions_total'):.0f} evictions;"
+        f" at most {total('lane_bytes', what='most') / 1e6:.0f} MB held"
+        f" of {total('lane_bytes', what='budget') / 1e6:.0f} MB"
+    )
+
+
+if __name__ == "__main__":
+    main()

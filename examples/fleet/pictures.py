@@ -1,0 +1,50 @@
+"""Pictures that are drawn instead of shipped."""
+
+from __future__ import annotations
+
+import itertools
+
+from PIL import Image, ImageDraw
+
+SIDE = 256
+SKY, WHITE, BLACK = "#9ecbff", "white", "black"
+LIGHTS = ("#ee1111", "#ffbb22", "#22cc44")
+
+
+def traffic_light(top: int = 20, sky: str = SKY) -> Image.Image:
+    """Three lights on a pole."""
+    image, pen = _canvas(sky)
+    pen.rectangle((120, top + 180, 136, SIDE), fill="#444444")
+    pen.rounded_rectangle((90, top, 166, top + 185), 12, fill="#222222")
+    for row, light in enumerate(LIGHTS):
+        upper = top + 12 + 56 * row
+        pen.ellipse((104, upper, 152, upper + 48), fill=light)
+    return image
+
+
+def crossword(cells: int = 13, cell: int = 18) -> Image.Image:
+    """An empty one."""
+    image, pen = _canvas(WHITE)
+    margin = (SIDE - cells * cell) // 2
+    for column, row in itertools.product(range(cells), repeat=2):
+        left, upper = margin + cell * column, margin + cell * row
+        fill = BLACK if (5 * column + 3 * row + column * row) % 7 == 1 else WHITE
+        pen.rectangle((left, upper, left + cell, upper + cell), fill, BLACK)
+    return image
+
+
+def clock() -> Image.Image:
+    """It is about twenty past twelve."""
+    image, pen = _canvas("#c9b190")
+    pen.ellipse((28, 28, 228, 228), WHITE, BLACK, 8)
+    for hour in ((0, -1), (1, 0), (0, 1), (-1, 0)):
+        ends = [128 + length * side for length in (80, 92) for side in hour]
+        pen.line(ends, BLACK, 5)
+    pen.line((128, 128, 128, 60), BLACK, 6)
+    pen.line((128, 128, 175, 150), BLACK, 8)
+    return image
+
+
+def _canvas(color: str) -> tuple[Image.Image, ImageDraw.ImageDraw]:
+    image = Image.new("RGB", (SIDE, SIDE), color)
+    return image, ImageDraw.Draw(image)

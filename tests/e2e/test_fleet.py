@@ -1,0 +1,102 @@
+"""More real models than fit in memory, asked in turn by the example's script: answers, bytes, reloads."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from shoal.bench.packing.history import read
+from shoal.bench.serving import Serving
+from shoal.catalog.resolve import Catalog
+
+SCRIPT = Path(__file__).parents[2] / "examples" / "fleet" / "ask.py"
+#: Together 454 to 483 MB, by the kind of CPU; no two of them need as much as the budget.
+MODELS = [
+    "all-MiniLM-L6-v2",
+    "splade-tiny",
+    "ms-marco-MiniLM-L-12-v2",
+    "rampart-pii",
+    "efficientnet-lite0",
+]
+BUDGET = 300_000_000
+ANSWERS = {
+    "dense vectors": "A drill has to be back after three days.",
+    "sparse vectors": "A drill has to be back after three days.",
+    "reranking": "A drill has to be back after three days.",
+    "entities": "Mary GIVEN_NAME, Jones SURNAME, 12 BUILDING_NUMBER, Mill Lane STREET_NAME",
+    "image labels": "traffic light, crossword puzzle, analog clock",
+    "image vectors": "like the traffic light",
+}
+LINE = re.compile(
+    r"(?P<model>\S+) +(?P<task>\w+( \w+)*) +(?P<state>available|resident|loading) +"
+    r"(?P<ms>\d+) +(?P<items>\d+) +(?P<tokens>\d+)  (?P<answer>.+)"
+)
+TOLD = re.compile(r"(\d+) loads, (\d+) evictions; at most (\d+) MB held of (\d+) MB")
+
+
+class Ledger(NamedTuple):
+    """`rounds`: task -> answer, a round each."""
+
+    rounds: list[dict[str, str]]
+    loads: int
+    evictions: int
+    most_mb: int
+    budget_mb: int
+
+
+@pytest.fixture(scope="module")
+def serving() -> Iterator[Serving]:
+    with Serving([], memory_bytes=BUDGET, log_format="json") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def ledger(serving: Serving) -> Ledger:
+    metrics = f"{serving.worker_url}/metrics"
+    done = subprocess.run(
+        [sys.executable, SCRIPT, "--url", serving.url, "--metrics", metrics, "--only", *MODELS],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr + serving.log_end()
+    rounds = [
+        {found["task"]: found["answer"] for found in map(LINE.match, part.splitlines()) if found}
+        for part in done.stdout.split("Round ")[1:]
+    ]
+    told = TOLD.search(done.stdout)
+    assert told
+    return Ledger(rounds, *map(int, told.groups()))
+
+
+def test_every_model_answers_what_it_should(ledger: Ledger) -> None:
+    first, second = ledger.rounds
+    assert first.keys() == ANSWERS.keys()
+    assert {task: ANSWERS[task] in answer for task, answer in first.items()} == dict.fromkeys(
+        ANSWERS, True
+    )
+    assert second == first
+
+
+def test_they_take_turns_within_the_budget(ledger: Ledger) -> None:
+    assert ledger.budget_mb == BUDGET // 10**6
+    assert ledger.most_mb <= ledger.budget_mb
+    assert ledger.evictions >= 1
+    assert ledger.loads > len(MODELS)  # one at least came back
+
+
+def test_none_holds_more_than_its_card_says(serving: Serving, ledger: Ledger) -> None:
+    catalog = Catalog.load()
+    loaded = [event for event in read(serving.log()) if event.event == "loaded"]
+    assert len(loaded) == ledger.loads
+    for event in loaded:
+        said_mb = catalog.card(event.model).memory.held_mb
+        assert said_mb is not None
+        assert said_mb / 2 < event.mb <= said_mb, event
