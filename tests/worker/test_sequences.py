@@ -43,18 +43,18 @@ class Rig:
     """Units of one model, batches of them, and what each is answered with."""
 
     def __init__(self, **units: list[Prepared]) -> None:
-        self.stashes = {}
+        self.stashes: dict[str, Stash] = {}
+        self.lengths: dict[str, list[int]] = {}
         for name, items in units.items():
             own = [b'"x"'] * sum(item.finish is not None for item in items)
             unit = Unit(name, "r", "m", "extract", ExtractParams(), "json", own, 60.0, "here")
             self.stashes[name] = Stash(unit, "ack", 1, 0.0, 0.0)
-            self.stashes[name].prepared([*items], 0.0)
+            self.lengths[name] = self.stashes[name].prepared([*items], 0.0)
         watch = Watch(WorkerMetrics(), {"m": ModelState(spec_of(CARD, CARD.profile("cpu")))}, None)
         self.batches = Batches(dict(self.stashes), watch, Catalog([CARD]))
 
-    def run(self, batch: int, *items: tuple[str, int]) -> Run:
-        lengths = [self.stashes[u].items[i].length for u, i in items]  # type: ignore[union-attr]
-        each = [ev.Item(*item, length) for item, length in zip(items, lengths, strict=True)]
+    def run(self, batch: int, *sequences: tuple[str, int]) -> Run:
+        each = [ev.Item(u, n, self.stashes[u].sequence(n).length) for u, n in sequences]
         return self.batches.started(ev.Run("cpu", batch, "m", each, 0.1), 1.0)
 
     def done(self, run: Run, failed: dict[int, ErrorInfo] | None = None) -> None:
@@ -78,7 +78,8 @@ class Rig:
 def test_each_item_gets_the_rows_of_its_own_sequences() -> None:
     two = several([sequence(1, 1), sequence(2)], summed)
     rig = Rig(u=[two, several([sequence(3)], summed)], v=[several([sequence(4)] * 3, summed)])
-    run = rig.run(1, ("u", 0), ("v", 0), ("u", 1))
+    assert rig.lengths == {"u": [2, 1, 1], "v": [1, 1, 1]}
+    run = rig.run(1, ("u", 0), ("u", 1), ("v", 0), ("v", 1), ("v", 2), ("u", 2))
     assert run.lengths is not None
     assert from_wire(run.lengths).tolist() == [2, 1, 1, 1, 1, 1]
     rig.done(run)
@@ -88,24 +89,40 @@ def test_each_item_gets_the_rows_of_its_own_sequences() -> None:
     assert rig.answer("v")[0] == [{"rows": [4, 4, 4], "query": None}]
 
 
+def test_sequences_of_one_item_may_run_apart_and_in_any_order() -> None:
+    """A sound of half an hour is seventy of them: one batch of all would hold a lane for minutes."""
+    rig = Rig(u=[several([sequence(1), sequence(2), sequence(3)], summed)])
+    rig.done(rig.run(2, ("u", 2)))
+    rig.done(rig.run(1, ("u", 1), ("u", 0)))
+    assert rig.answer("u")[0] == [{"rows": [1, 2, 3], "query": None}]
+
+
+def test_sequences_given_up_are_told_by_their_items() -> None:
+    two = several([sequence(1), sequence(2)], summed)
+    stash = Rig(u=[two, two, sequence(7)]).stashes["u"]
+    assert stash.at_fault([2, 3]) == [1]
+    assert stash.at_fault([4]) == []  # the query's: all of them
+
+
 def test_an_item_fails_with_any_of_its_sequences() -> None:
     two = several([sequence(1), sequence(2)], summed)
     rig = Rig(u=[two, two, two])
-    run = rig.run(1, ("u", 0), ("u", 1), ("u", 2))
-    rig.done(run, {3: ComputeFailed("no").info})
+    rig.done(rig.run(1, ("u", 0), ("u", 1), ("u", 2), ("u", 3)), {3: ComputeFailed("no").info})
+    rig.done(rig.run(2, ("u", 4), ("u", 5)))
     told, reply = rig.answer("u")
     assert len(told) == 2
     assert {index: error.code for index, error in reply.errors.items()} == {1: "compute_failed"}
     assert reply.tokens == [2, 0, 2]
 
 
-def test_what_is_not_finite_or_cannot_be_used_fails_alone() -> None:
+@pytest.mark.parametrize("raised", [ValueError("cannot reshape"), OverflowError("cannot reshape")])
+def test_what_is_not_finite_or_cannot_be_used_fails_alone(raised: Exception) -> None:
     def picky(rows: Sequence[Rows], query: Rows | None) -> bytes:
-        raise ValueError("cannot reshape")
+        raise raised
 
     items = [several([sequence(1), sequence(-1)], summed), several([sequence(2)], picky)]
     rig = Rig(u=[*items, several([sequence(3)], summed)])
-    rig.done(rig.run(1, ("u", 0), ("u", 1), ("u", 2)))
+    rig.done(rig.run(1, ("u", 0), ("u", 1), ("u", 2), ("u", 3)))
     told, reply = rig.answer("u")
     assert told == [{"rows": [3], "query": None}]
     codes = [reply.errors[index].code for index in (0, 1)]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Sequence
-from itertools import accumulate
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -28,15 +26,10 @@ _NO_IDS = np.zeros(0, np.int32)
 
 
 class _Running(msgspec.Struct, frozen=True):
-    """A batch that is with a runtime.
-
-    Attributes:
-        ends: where the sequences of each item end, among those of the batch.
-    """
+    """A batch that is with a runtime."""
 
     run: ev.Run
     started_at: float
-    ends: Sequence[int]
 
 
 class Batches:
@@ -50,18 +43,9 @@ class Batches:
 
     def started(self, run: ev.Run, now: float) -> Run:
         """The batch as the runtime takes it."""
-        items = [self._item(item) for item in run.items]
-        ends: Sequence[int] = range(1, len(items) + 1)
-        if any(item.parts for item in items):
-            ends = list(accumulate(len(item.sequences) for item in items))
-            items = [sequence for item in items for sequence in item.sequences]
-        self._running[run.batch] = _Running(run, now, ends)
-        return packed(run.batch, run.model, self._asked(run), items)
-
-    def _item(self, item: ev.Item) -> Prepared:
-        prepared = self._units[item.unit].items[item.index]
-        assert prepared is not None, "an item that failed runs in no batch"
-        return prepared
+        sequences = [self._units[item.unit].sequence(item.index) for item in run.items]
+        self._running[run.batch] = _Running(run, now)
+        return packed(run.batch, run.model, self._asked(run), sequences)
 
     def _asked(self, run: ev.Run) -> list[str]:
         """The outputs that any unit still here wants."""
@@ -93,66 +77,61 @@ class Batches:
         running = self._running.get(done.batch)
         if running is None:
             return
-        run, ends = running.run, running.ends
-        outputs = _outputs(done, self._asked(run), ends[-1])
+        run = running.run
+        outputs = _outputs(done, self._asked(run), len(run.items))
         del self._running[done.batch]
         self._watch.batch_done(lane, run, done)
-        self._give(run, ends, outputs, done.failed)
+        self._give(run, outputs, done.failed)
         for stash in self._here(run):
             stash.computed(running.started_at, done.seconds, len(run.items))
 
-    def _give(
-        self,
-        run: ev.Run,
-        ends: Sequence[int],
-        outputs: dict[str, Output],
-        failed_rows: dict[int, ErrorInfo],
-    ) -> None:
+    def _give(self, run: ev.Run, outputs: dict[str, Output], failed: dict[int, ErrorInfo]) -> None:
         """Each item its error or its rows, now or with all of its unit."""
         tasks = self._catalog.card(run.model).tasks
-        failed = {bisect_right(ends, row): _own(error) for row, error in failed_rows.items()}
-        at_once: dict[Params, list[tuple[int, ev.Item]]] = {}
-        later: list[tuple[range, ev.Item]] = []
+        at_once: dict[Params, list[_Row]] = {}
+        later: list[_Row] = []
         for place, item in enumerate(run.items):
             stash = self._units.get(item.unit)
             if stash is None:
                 continue
+            row = _Row(place, stash, *stash.place(item.index))
             if place in failed:
-                stash.fail(item.index, failed[place])
-            elif stash.waits(item.index):
-                later.append((range(ends[place - 1] if place else 0, ends[place]), item))
+                stash.fail(row.item, _own(failed[place]))
+            elif stash.waits(row.item):
+                later.append(row)
             else:
-                at_once.setdefault(stash.unit.params, []).append((ends[place] - 1, item))
-        for params, items in at_once.items():
-            self._answer(items, outputs, params, tasks)
+                at_once.setdefault(stash.unit.params, []).append(row)
+        for params, own in at_once.items():
+            _answer(own, outputs, params, tasks)
         if later:
-            self._keep(later, outputs, tasks)
+            _keep(later, outputs, tasks)
 
-    def _answer(
-        self,
-        items: list[tuple[int, ev.Item]],
-        outputs: dict[str, Output],
-        params: Params,
-        tasks: Tasks,
-    ) -> None:
-        """Items of one sequence each, all asked alike."""
-        made = finished(outputs, [row for row, _ in items], params, tasks)
-        for place, (_, item) in enumerate(items):
-            stash = self._units[item.unit]
-            if place in made.invalid:
-                stash.fail(item.index, invalid_output().info)
-            else:
-                stash.rows[item.index] = {name: rows[place] for name, rows in made.rows.items()}
 
-    def _keep(
-        self, items: list[tuple[range, ev.Item]], outputs: dict[str, Output], tasks: Tasks
-    ) -> None:
-        """Items that are finished with all of their unit: the rows of their sequences."""
-        rows = {name: output.rows() for name, output in outputs.items()}
-        for sequences, item in items:
-            stash = self._units[item.unit]
-            names = needed(stash.unit.params, tasks)
-            stash.raw[item.index] = [{name: rows[name][n] for name in names} for n in sequences]
+class _Row(NamedTuple):
+    """A row of a batch, and whose it is: `part` of the sequences of its `item`."""
+
+    place: int
+    stash: Stash
+    item: int
+    part: int
+
+
+def _answer(own: list[_Row], outputs: dict[str, Output], params: Params, tasks: Tasks) -> None:
+    """Items of one sequence each, all asked alike."""
+    made = finished(outputs, [row.place for row in own], params, tasks)
+    for n, (_, stash, index, _) in enumerate(own):
+        if n in made.invalid:
+            stash.fail(index, invalid_output().info)
+        else:
+            stash.rows[index] = {name: rows[n] for name, rows in made.rows.items()}
+
+
+def _keep(own: list[_Row], outputs: dict[str, Output], tasks: Tasks) -> None:
+    """Rows of items that are finished with all of their unit."""
+    rows = {name: output.rows() for name, output in outputs.items()}
+    for place, stash, index, part in own:
+        names = needed(stash.unit.params, tasks)
+        stash.raw.setdefault(index, {})[part] = {name: rows[name][place] for name in names}
 
 
 def packed(batch: int, model: str, heads: list[str], items: list[Prepared]) -> Run:

@@ -86,19 +86,20 @@ class Letters:
         task.add_done_callback(self._tasks.discard)
 
     async def _keep_unit(self, stash: Stash, aside: ev.SetAside) -> None:
-        unit, lost = await self._with_payloads(stash.unit, aside.items)
+        items = stash.at_fault(aside.items)
+        unit, lost = await self._with_payloads(stash.unit, items)
         letter = DeadLetter(
             encode(unit),
             aside.error.code,
             aside.error.message + lost,
             self._worker,
             aside.strikes,
-            aside.items,
+            items,
             unit.model,
             unit.tenant,
             unit.request,
         )
-        named = ".".join(map(str, [unit.id, *aside.items]))
+        named = ".".join(map(str, [unit.id, *items]))
         await self._keep(letter, named, lambda kept: self._replies.release(stash))
 
     async def _with_payloads(self, unit: Unit, places: list[int]) -> tuple[Unit, str]:

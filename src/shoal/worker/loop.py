@@ -194,9 +194,11 @@ class Loop:
                 self._queue.withdraw(pull)
             case ev.TellPulled():
                 self._peers.tell(instruction)
-            case ev.FailItem(unit, index, error):
-                self._watch.item_failed(self.units[unit], index, error)
-                self.units[unit].fail(index, error)
+            case ev.FailItem(unit, sequence, error):
+                stash = self.units[unit]
+                index, _ = stash.place(sequence)
+                self._watch.item_failed(stash, index, error)
+                stash.fail(index, error)
             case ev.Fail(unit, error):
                 self._watch.unit_failed(self.units[unit], error)
                 self._preparing.release(unit)

@@ -32,7 +32,8 @@ class Prepared(msgspec.Struct, frozen=True):
         split: of two texts, how many of the ids are the first's with its special tokens.
         seen: how many of the ids others attend to, the first ones; 0: all.
         input: what a file was decoded to, as `Run.inputs` takes it; then there are no ids.
-        parts: the sequences that it needs, where those are several; then it is none itself.
+        parts: the sequences that it needs, where those are several; then it is none itself. Each
+            may run in a batch of its own.
         finish: how its rows become its answer; None: as `tasks.outputs` has it, batch by batch.
     """
 

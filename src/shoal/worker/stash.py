@@ -18,7 +18,7 @@ class Stash:
     Attributes:
         items: as prepared; a query with a sequence of its own comes after the unit's items.
         rows: of each item, once they are as the caller wants them.
-        raw: the rows of items that are finished with all of their unit, a set each sequence.
+        raw: of items that are finished with all of their unit: sequence -> its rows.
     """
 
     __slots__ = (
@@ -30,6 +30,7 @@ class Stash:
         "delivered",
         "errors",
         "items",
+        "places",
         "prepared_at",
         "queue_s",
         "raw",
@@ -51,7 +52,8 @@ class Stash:
         self.items: list[Prepared | None] = []
         self.errors: dict[int, ErrorInfo] = {}
         self.rows: list[Answer | None] = []
-        self.raw: dict[int, list[Rows]] = {}
+        self.raw: dict[int, dict[int, Rows]] = {}
+        self.places: list[tuple[int, int]] = []
         self.answered: Reply | None = None
 
     @property
@@ -61,7 +63,8 @@ class Stash:
         return sum(map(len, unit.items)) + sum(p.bytes for p in unit.payloads.values())
 
     def prepared(self, items: list[Prepared | ShoalError], now: float) -> list[int]:
-        """Keep the prepared items; returns their lengths, 0 for the ones that failed."""
+        """Keep the prepared items; returns the lengths of their sequences, of which each may run in
+        a batch of its own; and one of 0 for an item that failed."""
         self.prepared_at = now
         self.rows = [None] * len(items)
         for index, item in enumerate(items):
@@ -70,7 +73,31 @@ class Stash:
                 self.items.append(None)
             else:
                 self.items.append(item)
-        return [item.length if item is not None else 0 for item in self.items]
+        if not any(item is not None and item.parts for item in self.items):
+            return [item.length if item is not None else 0 for item in self.items]
+        counts = [1 if item is None else len(item.sequences) for item in self.items]
+        self.places = [(n, part) for n, count in enumerate(counts) for part in range(count)]
+        return [
+            sequence.length if sequence is not None else 0
+            for item in self.items
+            for sequence in ((None,) if item is None else item.sequences)
+        ]
+
+    def place(self, sequence: int) -> tuple[int, int]:
+        """Which item a sequence of the unit is of, and which one of that item's."""
+        return self.places[sequence] if self.places else (sequence, 0)
+
+    def sequence(self, sequence: int) -> Prepared:
+        """A sequence of the unit, of an item that did not fail before it ran."""
+        index, part = self.place(sequence)
+        item = self.items[index]
+        assert item is not None, "an item that failed runs in no batch"
+        return item.sequences[part]
+
+    def at_fault(self, sequences: list[int]) -> list[int]:
+        """The unit's own items that these sequences are of; none: all of it, as with its query."""
+        items = list(dict.fromkeys(self.place(sequence)[0] for sequence in sequences))
+        return [] if len(self.unit.items) in items else items
 
     def computed(self, started_at: float, seconds: float, batch_items: int) -> None:
         """A batch with items of this unit is done; the last one counts."""
@@ -92,27 +119,31 @@ class Stash:
 
     def finish(self) -> None:
         """Make answers of `raw`, once all rows are there. Slow: not for the event loop."""
-        query = self.raw.pop(len(self.unit.items), None)
+        query = self.raw.pop(len(self.unit.items), {}).get(0)
         lacks = self.errors.get(len(self.unit.items))
         for index, rows in self.raw.items():
-            try:
-                self.rows[index] = self._finished(index, rows, query)
-            except ShoalError as error:
-                self.fail(index, error.info)
             if lacks is not None:
                 self.fail(index, lacks)
+            elif index not in self.errors:  # else another of its sequences failed
+                try:
+                    own = [rows[part] for part in sorted(rows)]
+                    self.rows[index] = self._finished(index, own, query)
+                except ShoalError as error:
+                    self.fail(index, error.info)
         self.raw = {}
 
-    def _finished(self, index: int, rows: list[Rows], query: list[Rows] | None) -> Answer:
+    def _finished(self, index: int, rows: list[Rows], query: Rows | None) -> Answer:
         """Raises `ShoalError` where these rows answer nothing."""
         item = self.items[index]
         assert item is not None
         assert item.finish is not None, "items without one are finished at once"
-        if not all(map(_is_finite, (*rows, *(query or ())))):
+        if not all(map(_is_finite, rows if query is None else (*rows, query))):
             raise invalid_output()
         try:
-            answer = item.finish(rows, query[0] if query else None)
-        except (ValueError, IndexError, KeyError) as error:  # rows of other shapes than were asked
+            answer = item.finish(rows, query)
+        except BaseException as error:
+            # Rows of other shapes than were asked, or ids that a tokenizer panics at: whatever it
+            # is, the unit must be answered.
             raise ComputeFailed(f"the model's answer cannot be used: {error}") from None
         if not isinstance(answer, bytes) and not _is_finite(answer):
             raise invalid_output()  # too large a number for the type that was asked

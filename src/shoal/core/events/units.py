@@ -35,7 +35,10 @@ class UnitHead(Value, frozen=True):
 
 
 class Item(Value, frozen=True):
-    """One item on the shelf or in a batch: position `index` of unit `unit`, `tokens` long."""
+    """One item on the shelf or in a batch: position `index` of unit `unit`, `tokens` long.
+
+    What is one item to its caller and several sequences to its model is several of these.
+    """
 
     unit: str
     index: int
