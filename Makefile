@@ -18,7 +18,7 @@ demo: .venv/.core  ## Serve a model on this machine, ask it for vectors, show wh
 
 fleet: .venv/.core  ## Serve more models than fit in memory, of every task, and ask each of them.
 	@$(BIN)/shoal models pull --zoo
-	@$(BIN)/shoal serve --config examples/fleet/serve.toml --log-level warning & \
+	@$(BIN)/shoal serve --config examples/fleet/serve.toml --log-level warning >/dev/null & \
 	  trap "kill $$!; wait" EXIT; $(BIN)/python examples/fleet/ask.py
 
 test: check pytest  ## Everything CI checks.

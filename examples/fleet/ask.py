@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import textwrap
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
@@ -28,15 +30,16 @@ def main() -> None:
     parser.add_argument("--metrics", default="http://127.0.0.1:8081/metrics", help="the worker's")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--only", nargs="*", help="names of models; all, if none is given")
+    parser.add_argument("--at-once", action="store_true", help="instead of one after the other")
     asked = parser.parse_args()
     chosen = [one for one in QUESTIONS if not asked.only or one.model in asked.only]
-    with shoal.Client(asked.url) as client:
+    together = len(chosen) if asked.at_once else 1
+    with shoal.Client(asked.url) as client, ThreadPoolExecutor(together) as pool:
         wait(client)
         for number in range(1, asked.rounds + 1):
             print(f"\nRound {number}")
             print(f"{'model':<36}{'task':<18}{'was':<10}{'ms':>5}{'items':>6}{'tokens':>7}  answer")
-            for question in chosen:
-                tell(client, question)
+            list(pool.map(partial(tell, client), chosen))  # an error of any is raised here
     summary(asked.metrics)
 
 
