@@ -96,5 +96,7 @@ async def test_labels_of_a_model_s_own() -> None:
     assert extract_params(ExtractOptions(("PER",)), ner) == ExtractParams(("PER",))
     with pytest.raises(InvalidRequest, match=r"has no label 'PERS'.*'PER'"):
         extract_params(ExtractOptions(("PERS",)), ner)
+    classes = card(extract=ExtractTask("sequence-labels", labels=["B-cell", "T-cell"]))
+    assert extract_params(ExtractOptions(("B-cell",)), classes) == ExtractParams(("B-cell",))
     spans = card(extract=ExtractTask("spans", labels=["date"]))
     assert extract_params(ExtractOptions(), spans) == ExtractParams()

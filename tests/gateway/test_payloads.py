@@ -15,10 +15,17 @@ import pytest
 import pytest_asyncio
 
 from shoal.broker.server import BrokerServer
+from shoal.catalog.card import ScoreTask
+from shoal.errors import PayloadTooLarge
 from shoal.gateway.body import BodyDecoder, ItemLimits, checked_items
 from shoal.gateway.encode import EncodeBody
-from shoal.gateway.payloads import UPLOADS
-from tests.gateway.conftest import Served, serving, until
+from shoal.gateway.job import Job
+from shoal.gateway.payloads import UPLOADS, Uploads
+from shoal.gateway.units import answer_size, load_of
+from shoal.settings import GatewaySettings
+from shoal.telemetry.metrics import GatewayMetrics
+from shoal.values import ScoreParams
+from tests.gateway.conftest import Served, card, serving, until
 from tests.gateway.held import Held
 from tests.gateway.scripted import ScriptedWorker
 
@@ -222,6 +229,19 @@ async def test_without_a_store_a_large_item_is_413_that_names_the_setting(
         answer = await served.encode(["small", LARGE])
         assert answer.status_code == 413
         assert "set payload_url" in answer.json()["error"]["message"]
+
+
+async def test_a_long_query_makes_no_document_too_large_for_the_queue() -> None:
+    """Only the broker's own limit is for both together."""
+    settings = GatewaySettings(payload_bytes=4096)
+    uploads = Uploads(settings, 80_000, GatewayMetrics(), lambda event: None)
+    query = ScoreParams(b"q" * 50_000)
+    scoring = card(score=ScoreTask())
+    size, load = answer_size(query, scoring), load_of(query, scoring)
+    job = Job("k", scoring, size, query, "json", [b"d" * 4000], 1.0, load)
+    assert uploads.of(job) == {}
+    with pytest.raises(PayloadTooLarge, match="above 4096"):
+        uploads.of(msgspec.structs.replace(job, items=[b"d" * 4097]))
 
 
 async def test_the_broker_s_own_limit_counts_where_it_is_lower(

@@ -14,6 +14,7 @@ from shoal.gateway.units import (
     cut,
     load_of,
 )
+from shoal.tasks.labels import labelled
 from shoal.values import BYTES_PER_TOKEN, EncodeParams, ExtractParams, ScoreParams
 from tests.gateway.conftest import card
 
@@ -85,6 +86,38 @@ def test_a_query_counts_with_each_document_and_labels_with_each_text() -> None:
     assert load_of(labels, card(extract=ExtractTask("nli"))).bytes(b"1234567890") == 23
     assert load_of(labels, card(extract=ExtractTask("spans"))).bytes(b"1234567890") == 13
     assert load_of(ExtractParams(), card(extract=ExtractTask("nli"))).bytes(b"12345") == 5
+
+
+def test_an_item_of_several_sequences_costs_as_many_of_the_longest_at_most() -> None:
+    """A text is read with each label; an image once, beside them."""
+    rate = Rate(seconds_per_byte=1e-3, seconds_per_item=0.0, longest_item_s=0.01)
+    limits = UnitLimits(64, 1 << 20, seconds=0.1)
+    labels = ExtractParams(("a",) * 5)
+    nli = load_of(labels, card(extract=ExtractTask("nli")))
+    assert [s.items for s in cut([b"x" * 500] * 4, limits, rate, nli)] == [2, 2]
+    image = load_of(labels, card(extract=ExtractTask("image-text")))
+    assert (image.bytes(b"x" * 500), image.sequences) == (505, 6)
+
+
+def test_labels_of_an_answer_count_however_many_there_are() -> None:
+    limits = UnitLimits(64, 64 * 1024, 1.0)
+    names = [f"a class of images, number {n}" for n in range(1000)]
+    for task, params in (
+        (ExtractTask("image-labels", names), ExtractParams()),
+        (ExtractTask("nli"), ExtractParams(tuple(names))),
+    ):
+        items = bounded_by_reply(limits, answer_size(params, card(extract=task))).items
+        told = len(labelled([(name, 0.5) for name in names]))
+        assert 0.5 * REPLY_BYTES < items * told <= REPLY_BYTES
+    few = answer_size(ExtractParams(("a", "b")), card(extract=ExtractTask("nli")))
+    assert bounded_by_reply(limits, few).items == 64
+
+
+def test_queries_filled_with_masks_count_as_filled() -> None:
+    task = EncodeTask(multivector=Multivector(128, query_tokens=32))
+    size = answer_size(EncodeParams(outputs=("multivector",)), card(encode=task))
+    items = bounded_by_reply(UnitLimits(64, 64 * 1024, 1.0), size).items
+    assert items * 32 * 128 * 4 <= REPLY_BYTES
 
 
 @given(st.lists(st.binary(max_size=40), min_size=1), st.integers(1, 9), st.integers(1, 90))

@@ -35,6 +35,8 @@ class Rate(msgspec.Struct, frozen=True):
 
 
 class UnitSize(msgspec.Struct, frozen=True):
+    """`items`: as the model counts them, so several where one needs several sequences."""
+
     id: str
     bytes: int
     items: int

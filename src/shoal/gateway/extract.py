@@ -20,6 +20,7 @@ from shoal.gateway.native import ITEM_SCHEMA, body_encoding, native_response
 from shoal.gateway.render import item_shape
 from shoal.gateway.replies import ItemAnswer
 from shoal.gateway.service import Gateway
+from shoal.tasks.entities import scheme_of
 from shoal.values import Encoding, ExtractParams
 from shoal.wire.codec import Buffer
 
@@ -119,9 +120,10 @@ def _check_labels(
         raise InvalidRequest(f"'{card.name}' transcribes; it takes no labels", param=where)
     if not labels or not all(label.strip() for label in labels):
         raise InvalidRequest(f"{where} is empty, or has an empty label", param=where)
-    if len(labels) > LABELS_MOST or sum(map(len, labels)) > LABELS_MOST_BYTES:
+    size = sum([len(label.encode()) for label in labels[: LABELS_MOST + 1]])
+    if len(labels) > LABELS_MOST or size > LABELS_MOST_BYTES:
         raise PayloadTooLarge(
-            f"{where}: at most {LABELS_MOST} labels of {LABELS_MOST_BYTES} characters in all",
+            f"{where}: at most {LABELS_MOST} labels of {LABELS_MOST_BYTES} bytes in all",
             param=where,
         )
     if task.head not in OPEN_HEADS and task.labels:
@@ -129,8 +131,9 @@ def _check_labels(
 
 
 def _check_known(labels: tuple[str, ...], card: Card, task: ExtractTask, where: str) -> None:
-    # The card says B-PER and I-PER where the answer says PER.
-    known = {name.partition("-")[2] if name[:2] in ("B-", "I-") else name for name in task.labels}
+    known = task.labels
+    if task.head == "token-labels":
+        known = list(scheme_of(tuple(known)).names)
     for label in labels:
         if label not in known:
             raise InvalidRequest(

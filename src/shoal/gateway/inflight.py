@@ -132,7 +132,8 @@ class Inflight:
 
     def _arrival(self, call: Call) -> ev.Arrived:
         job = call.job
-        sizes = tuple(ev.UnitSize(unit, s.bytes, s.items) for unit, s in call.spans.items())
+        each = job.load.sequences
+        sizes = tuple(ev.UnitSize(unit, s.bytes, s.items * each) for unit, s in call.spans.items())
         rate, standing = self._fleet.rate(job.card), job.standing
         return ev.Arrived(
             job.key,

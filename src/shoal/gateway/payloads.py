@@ -42,7 +42,8 @@ class Uploads:
     ) -> None:
         """`max_payload`: the broker's message limit. Raises `ConfigError` for a wrong URL."""
         self._store = Payloads(settings.payload_url)
-        self.above_bytes = min(settings.payload_bytes, max_payload - UNIT_ROOM_BYTES)
+        self._most_bytes = max_payload - UNIT_ROOM_BYTES
+        self.above_bytes = min(settings.payload_bytes, self._most_bytes)
         self._settings = settings
         self._metrics = metrics
         self._emit = emit
@@ -55,7 +56,7 @@ class Uploads:
         Raises:
             PayloadTooLarge: there is one, and no store.
         """
-        above_bytes = self.above_bytes - job.load.beside_bytes
+        above_bytes = min(self.above_bytes, self._most_bytes - job.load.beside_bytes)
         large = [n for n, item in enumerate(job.items) if len(item) > above_bytes]
         if large and not self._store.configured:
             raise PayloadTooLarge(

@@ -38,9 +38,12 @@ _DTYPE_BYTES: dict[VectorDType, float] = {
 #: SPLADE gives a passage of 256 tokens some 220 terms; each is an index and a weight.
 _SPARSE_BYTES = 256 * 8
 
-#: A dozen labels with scores; and of a text full of names, 60 bytes for each name of 15.
-_EXTRACT_BYTES = 512
+#: Of labels whose number nobody says, a dozen; each is its name, a score and the names of both.
+_LABELS, _LABEL_BYTES = 12, 40
+#: Of a text full of names, 60 bytes for each name of 15; a transcript's segments are no more.
 _EXTRACT_PER_BYTE = 4.0
+#: Heads that tell all labels of each item.
+_LABELLING = ("sequence-labels", "image-labels", "nli", "image-text")
 
 
 class AnswerSize(msgspec.Struct, frozen=True):
@@ -55,15 +58,17 @@ class Load(msgspec.Struct, frozen=True):
 
     Attributes:
         beside_bytes: of the query, or of all labels; they travel with each unit too.
-        sequences: how often an item is read, once for each label where it is tested for them.
+        readings: how often an item is read, once for each label where it is tested for them.
+        sequences: how many an item is for its model, each of at most its longest.
     """
 
     beside_bytes: int = 0
+    readings: int = 1
     sequences: int = 1
 
     def bytes(self, item: Buffer) -> int:
         """What an item counts."""
-        return len(item) * self.sequences + self.beside_bytes
+        return len(item) * self.readings + self.beside_bytes
 
 
 #: An item that is computed by itself.
@@ -109,9 +114,13 @@ def load_of(params: Params, card: Card) -> Load:
         case ExtractParams(labels):
             if not labels:
                 return ALONE
-            task = card.tasks.extract
-            each = task is not None and task.head in ("nli", "image-text")
-            return Load(sum([len(label.encode()) for label in labels]), len(labels) if each else 1)
+            count, size = len(labels), sum([len(label.encode()) for label in labels])
+            match card.tasks.extract and card.tasks.extract.head:
+                case "nli":
+                    return Load(size, count, count)
+                case "image-text":
+                    return Load(size, 1, 1 + count)
+            return Load(size)
 
 
 def answer_size(params: Params, card: Card) -> AnswerSize:
@@ -122,8 +131,13 @@ def answer_size(params: Params, card: Card) -> AnswerSize:
             return _encoded_size(params, card.tasks.encode)
         case ScoreParams():
             return AnswerSize(ITEM_OVERHEAD_BYTES)
-        case ExtractParams():
-            return AnswerSize(_EXTRACT_BYTES, _EXTRACT_PER_BYTE)
+        case ExtractParams(labels):
+            task = card.tasks.extract
+            if task is None or task.head not in _LABELLING:
+                return AnswerSize(ITEM_OVERHEAD_BYTES, _EXTRACT_PER_BYTE)
+            names = labels or task.labels
+            told = sum([len(name.encode()) for name in names]) + _LABEL_BYTES * len(names)
+            return AnswerSize(ITEM_OVERHEAD_BYTES + (told or _LABELS * _LABEL_BYTES))
 
 
 def _encoded_size(params: EncodeParams, task: EncodeTask) -> AnswerSize:
@@ -136,7 +150,9 @@ def _encoded_size(params: EncodeParams, task: EncodeTask) -> AnswerSize:
     if FDE in params.outputs:
         item_bytes += FDE_WIDTH * number
     if task.multivector is not None and "multivector" in params.outputs:
-        per_byte = task.multivector.dim * number / BYTES_PER_TOKEN
+        token_bytes = task.multivector.dim * number
+        item_bytes += token_bytes * (task.multivector.query_tokens or 2)  # the special ones
+        per_byte = token_bytes / BYTES_PER_TOKEN
     return AnswerSize(math.ceil(item_bytes), per_byte)
 
 
@@ -153,7 +169,7 @@ def cut(items: Sequence[Buffer], limits: UnitLimits, rate: Rate, load: Load = AL
     start, size, seconds = 0, 0, 0.0
     for position, item in enumerate(items):
         item_bytes = load.bytes(item)
-        item_s = rate.seconds(item_bytes, 1)
+        item_s = rate.seconds(item_bytes, load.sequences)
         full = (
             position - start == limits.items
             or size + item_bytes > limits.bytes

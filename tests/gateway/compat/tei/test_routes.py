@@ -121,6 +121,7 @@ async def test_info_and_health(gateway: Served) -> None:
         ("/predict?model=classifier", {"inputs": [["a"], "b"]}, "inputs[1] must be a list"),
         ("/predict?model=classifier", {"inputs": 1}, "it is a number"),
         ("/predict?model=classifier", {"inputs": "a", "raw_scores": True}, "raw_scores"),
+        ("/predict?model=classifier", {"inputs": "a", "parameters": {"top_k": 0}}, "top_k is 0"),
         ("/similarity?model=tiny", {"inputs": "a"}, "inputs"),
         ("/?model=tiny", {}, "'inputs' is missing"),
     ],

@@ -41,6 +41,9 @@ async def predict(gateway: Gateway, request: Request, model: str | None, body: B
     if asked.raw_scores:
         raise InvalidRequest("raw_scores: labels come with probabilities only", param="raw_scores")
     options = asked.parameters or _NO_OPTIONS
+    if options.top_k is not None and options.top_k < 1:
+        where = "parameters.top_k"
+        raise InvalidRequest(f"{where} is {options.top_k}: at least 1 is needed", param=where)
     params = extract_params(_options(asked, options), card, prefix="parameters.")
     hub_client = asked.parameters is not None
     alone, texts = _texts(asked.inputs)
