@@ -11,11 +11,9 @@ from __future__ import annotations
 import random
 import statistics
 from collections.abc import Iterator, Sequence
-from importlib import resources
 from typing import Annotated
 
 import msgspec
-import yaml
 
 from shoal.bench import report
 from shoal.bench.benchmark import Tell, option
@@ -23,6 +21,8 @@ from shoal.bench.failure import BenchFailed
 from shoal.bench.load import Generator, Load, ask_together, encode, generator, percentile
 from shoal.bench.serving import Serving
 from shoal.bench.texts import mixed_length, short_length, text
+from shoal.catalog.parse import to_yaml
+from shoal.catalog.resolve import Catalog
 
 MODEL = "all-MiniLM-L6-v2"
 PROBE = "probe"
@@ -109,8 +109,8 @@ def measure(plan: Plan, tell: Tell) -> Result:
 
 def _probe_card() -> str:
     """The model's own card under another name."""
-    source = resources.files("shoal.catalog") / "models" / f"{MODEL}.yaml"
-    return yaml.safe_dump({**yaml.safe_load(source.read_text()), "name": PROBE, "aliases": []})
+    card = Catalog.load().card(MODEL)
+    return to_yaml(msgspec.structs.replace(card, name=PROBE, aliases=[]))
 
 
 class _Asked:
