@@ -13,6 +13,7 @@ from shoal.bench.cold import measure as cold
 from shoal.bench.packing import cycles
 from shoal.bench.packing import measure as packing
 from shoal.bench.packing import plot as packing_plot
+from shoal.bench.quality import measure as quality
 from shoal.bench.soak import measure as soak
 from shoal.bench.soak import plot as soak_plot
 from shoal.bench.topology import measure as topology
@@ -104,6 +105,13 @@ BENCHMARKS: dict[str, Benchmark[Any, Any]] = {
         media.measure,
         media.table,
         media.Plan(images=10, texts=2, idle_s=1.0),
+    ),
+    "quality": Benchmark(
+        "Through the API, is everything as good as the reference libraries make it?",
+        quality.Plan(),
+        quality.measure,
+        quality.table,
+        quality.QUICK,
     ),
     "soak": Benchmark(
         "Does every process's resident memory stay flat under an hour of mixed lengths?",

@@ -1,0 +1,254 @@
+"""Through the API, is everything as good as the reference libraries make it?
+
+Decides which models do which task on which texts, and how far apart both may be. Both sides get the
+same texts and begin at the same time, each with its own threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Annotated, Any, Literal
+
+import msgspec
+import numpy as np
+
+from shoal.bench import report
+from shoal.bench.benchmark import Tell, option
+from shoal.bench.quality import metrics
+from shoal.bench.quality.asked import Answer, Ask, Find, Hear, Question, Rank, Search
+from shoal.bench.quality.handbook import ENGLISH, GERMAN, Section, handbook, spread
+from shoal.bench.quality.metrics import Scores
+from shoal.bench.quality.pieces import Place, apart, parts_words, whole
+from shoal.bench.quality.reference import reference
+from shoal.bench.quality.sentences import sentences
+from shoal.bench.quality.service import service
+from shoal.bench.quality.speech import clips
+from shoal.bench.serving import Serving
+from shoal.client import Client
+
+#: How far apart nDCG@10 may be: less than one query of 259 whose document falls from the first place
+#: to the third.
+NDCG_BOUND = 0.002
+#: How many documents a reranker gets.
+_CANDIDATES = 10
+#: Some seconds a request on one slow core; a model is read first.
+_TIMEOUT_S = 300.0
+
+_FIRST_STAGE = "all-MiniLM-L6-v2"
+_RERANKER = "ms-marco-MiniLM-L-12-v2"
+_ENTITIES = "rampart-pii"
+_SPEECH = "whisper-tiny.en"
+
+
+class Retrieval(msgspec.Struct, frozen=True):
+    """A model that finds sections by their titles."""
+
+    model: str
+    output: Literal["dense", "sparse", "multivector"]
+    language: str = ENGLISH
+
+
+RETRIEVALS = (
+    Retrieval(_FIRST_STAGE, "dense"),
+    Retrieval("bge-small-en-v1.5", "dense"),
+    Retrieval("multilingual-e5-small", "dense"),
+    Retrieval("multilingual-e5-small", "dense", GERMAN),
+    Retrieval("splade-tiny", "sparse"),
+    Retrieval("answerai-colbert-small-v1-backbone", "multivector"),
+)
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """How much to compare."""
+
+    sections: Annotated[int, option("Sections of the handbook, in each language")] = 259
+    reranked: Annotated[int, option("Titles whose ten best sections are ranked again")] = 87
+    sentences: Annotated[int, option("Sentences with personal data, in each language")] = 48
+    clips: Annotated[int, option("Clips of speech, at most 10")] = 10
+    threads: Annotated[int, option("Compute threads of either side")] = 1
+    profile: Annotated[str, option("Profile of Shoal's models; else the usual one")] = ""
+
+
+QUICK = Plan(sections=24, reranked=6, sentences=16, clips=3)
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One comparison.
+
+    Attributes:
+        measure: what is compared; `ours` and `theirs` are numbers of that.
+        difference: how far apart both are; at most `bound` is right.
+    """
+
+    measure: str
+    model: str
+    texts: str
+    ours: float
+    theirs: float
+    difference: float
+    bound: float
+
+    @property
+    def met(self) -> bool:
+        return self.difference <= self.bound
+
+
+class Result(report.Result, frozen=True):
+    plan: Plan
+    rows: list[Row]
+
+    @property
+    def problems(self) -> list[str]:
+        return [
+            f"{row.measure} of {row.model} on {row.texts} differs by {row.difference:.4f}, "
+            f"more than {row.bound}"
+            for row in self.rows
+            if not row.met
+        ]
+
+
+def measure(plan: Plan, tell: Tell) -> Result:
+    """Every task in turn.
+
+    Raises:
+        BenchFailed: the data or a library cannot be had, or an item was not answered.
+        SourceError: a model cannot be fetched.
+        Unavailable: the server did not start.
+    """
+    tell("fetching the handbook and speech")
+    book, speech = handbook(plan.sections), clips(plan.clips)
+    profile: dict[str, Any] = {"profile": plan.profile} if plan.profile else {}
+    models = [*dict.fromkeys(one.model for one in RETRIEVALS), _RERANKER, _ENTITIES, _SPEECH]
+    tell("starting shoal serve and the libraries")
+    with (
+        reference(plan.threads) as libraries,
+        Serving(models, threads=plan.threads, **profile) as serving,
+        Client(serving.url, timeout_s=_TIMEOUT_S) as client,
+    ):
+        both = _Both(service(client), libraries.ask, tell)
+        rows = [
+            *_searched(both, book, plan.reranked),
+            *_found(both, "en", plan.sentences),
+            *_found(both, "de", plan.sentences),
+            *_heard(both, [clip.said for clip in speech], [clip.wav for clip in speech]),
+        ]
+    packages = ["torch", "transformers", "sentence-transformers"]
+    return Result(report.this_machine(packages), plan, rows)
+
+
+class _Both:
+    """Both sides, asked at the same time."""
+
+    def __init__(self, ours: Ask, theirs: Ask, tell: Tell) -> None:
+        self._ours, self._theirs = ours, theirs
+        self._tell = tell
+
+    def ask(self, ours: Question, theirs: Question | None = None) -> tuple[Answer, Answer]:
+        """Both answers; `theirs`: where the libraries are asked something else."""
+        self._tell(f"{type(ours).__name__.lower()}: {ours.model}")
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(self._ours, ours)
+            return_ = self._theirs(theirs or ours)
+            return asked.result(), return_
+
+
+def _searched(both: _Both, book: dict[str, list[Section]], reranked: int) -> Iterator[Row]:
+    for one in RETRIEVALS:
+        titles = [section.title for section in book[one.language]]
+        bodies = [section.body for section in book[one.language]]
+        answers = both.ask(Search(one.model, one.output, titles, bodies))
+        scores = [answer.matrix for answer in answers]
+        texts = f"{len(titles)} sections, {one.language[:2]}"
+        yield _ndcg(f"nDCG@10, {one.output}", one.model, texts, scores, range(len(titles)))
+        if one.model == _FIRST_STAGE:
+            yield _reranked(both, titles, bodies, scores, reranked)
+
+
+def _reranked(
+    both: _Both, titles: list[str], bodies: list[str], scores: list[Scores], count: int
+) -> Row:
+    """Each side ranks the best of its own first stage again."""
+    right = spread(range(len(titles)), count)
+    chosen = [metrics.best(first[right], _CANDIDATES) for first in scores]
+    queries = [titles[place] for place in right]
+    questions = [
+        Rank(_RERANKER, queries, [[bodies[place] for place in row] for row in places])
+        for places in chosen
+    ]
+    answers = both.ask(*questions)
+    again = []
+    for answer, places in zip(answers, chosen, strict=True):
+        whole_ = np.full((len(right), len(bodies)), -np.inf, np.float32)
+        np.put_along_axis(whole_, places, answer.matrix, axis=1)
+        again.append(whole_)
+    texts = f"{len(right)} titles, {_CANDIDATES} of {_FIRST_STAGE}"
+    return _ndcg("nDCG@10, reranked", _RERANKER, texts, again, right)
+
+
+def _ndcg(measure_: str, model: str, texts: str, scores: list[Scores], right: Sequence[int]) -> Row:
+    ours, theirs = (metrics.ndcg(one, right) for one in scores)
+    return Row(measure_, model, texts, ours, theirs, abs(ours - theirs), NDCG_BOUND)
+
+
+def _found(both: _Both, language: str, count: int) -> Iterator[Row]:
+    """As `simple` has them; where that parts a word between labels, as `average` has them."""
+    texts = sentences(language, count)
+    ours, theirs = both.ask(Find(_ENTITIES, texts))
+    sides = [
+        [whole(text, found) for text, found in zip(texts, answer.entities, strict=True)]
+        for answer in (ours, theirs)
+    ]
+    parted = [n for n, places in enumerate(sides[1]) if parts_words(texts[n], places)]
+    kept = [n for n in range(len(texts)) if n not in parted]
+    yield _entities("simple", language, *([side[n] for n in kept] for side in sides))
+    if parted:
+        asked = Find(_ENTITIES, [texts[n] for n in parted], "average")
+        answers = both.ask(asked)
+        sides = [
+            [whole(text, found) for text, found in zip(asked.texts, answer.entities, strict=True)]
+            for answer in answers
+        ]
+        yield _entities("average", language, *sides)
+
+
+def _entities(
+    aggregation: str, language: str, ours: list[list[Place]], theirs: list[list[Place]]
+) -> Row:
+    """Counts of entities; those that either side alone has are apart."""
+    return Row(
+        f"entities, {aggregation}",
+        _ENTITIES,
+        f"{len(ours)} sentences, {language}",
+        ours=sum(map(len, ours)),
+        theirs=sum(map(len, theirs)),
+        difference=sum(map(apart, ours, theirs)),
+        bound=0,
+    )
+
+
+def _heard(both: _Both, said: list[str], wavs: list[bytes]) -> Iterator[Row]:
+    ours, theirs = (answer.texts for answer in both.ask(Hear(_SPEECH, wavs)))
+    texts = f"{len(wavs)} clips, en"
+    rates = [metrics.word_error_rate(said, heard) for heard in (ours, theirs)]
+    apart_ = abs(rates[0] - rates[1])
+    yield Row("word error rate", _SPEECH, texts, rates[0], rates[1], apart_, 0)
+    same = float(sum(one == other for one, other in zip(ours, theirs, strict=True)))
+    yield Row("equal transcripts", _SPEECH, texts, same, float(len(wavs)), len(wavs) - same, 0)
+
+
+def table(result: Result) -> str:
+    """One row a comparison."""
+    head = ["measure", "model", "on", "Shoal", "reference", "apart", "at most", ""]
+    return report.table(head, [_cells(row) for row in result.rows])
+
+
+def _cells(row: Row) -> list[object]:
+    numbers = (row.ours, row.theirs, row.difference)
+    exact = all(number == int(number) for number in numbers)
+    shown = [f"{number:.0f}" if exact else f"{number:.4f}" for number in numbers]
+    return [row.measure, row.model, row.texts, *shown, f"{row.bound:g}", _met(row)]
+
+
+def _met(row: Row) -> str:
+    return "met" if row.met else "MISSED"

@@ -1,0 +1,207 @@
+"""The libraries' side of the comparison: sentence-transformers and transformers, in float32.
+
+Started as ``python -m shoal.bench.quality.reference``. What models need beside their files (pooling,
+prompts) stands here as their authors state it, so that an error in a card of the catalog shows.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import wave
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, assert_never
+
+import msgspec
+import numpy as np
+from tokenizers import Tokenizer
+
+from shoal.bench.failure import BenchFailed
+from shoal.bench.piped import Helper, serve
+from shoal.bench.quality.asked import Answer, Find, Hear, Question, Rank, Search
+from shoal.bench.quality.metrics import Scores, late
+from shoal.bench.rivals import thread_limits
+from shoal.catalog.fetch import fetch
+from shoal.catalog.resolve import Catalog
+from shoal.wire.objects import Entity
+
+_LIBRARIES = ("sentence_transformers", "transformers")
+_FLOAT32: dict[str, Any] = {"dtype": "float32"}
+#: All of them are BERTs with as many places.
+_MOST_TOKENS = 512
+#: Texts of a batch; it changes no result by more than float32's last digits.
+_BATCH = 8
+_RATE = 16_000
+
+
+class _Usage(msgspec.Struct, frozen=True):
+    """How a model is meant to be used."""
+
+    pooling: str = "mean"
+    query: str = ""
+    document: str = ""
+
+
+_USAGE = {
+    "bge-small-en-v1.5": _Usage(
+        "cls", query="Represent this sentence for searching relevant passages: "
+    ),
+    "multilingual-e5-small": _Usage(query="query: ", document="passage: "),
+}
+
+
+def reference(threads: int) -> Helper[Question, Answer]:
+    """A process with the libraries. Raises `BenchFailed` where they are not installed."""
+    missing = [name for name in _LIBRARIES if find_spec(name) is None]
+    if missing:
+        raise BenchFailed(
+            f"the reference is computed by {' and '.join(missing)}, not installed here: "
+            "pip install sentence-transformers"
+        )
+    limits = {**thread_limits(threads), "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
+    return Helper("shoal.bench.quality.reference", Answer, env=limits)
+
+
+def answer(question: Question) -> Answer:
+    """The question's answer by the libraries; a model is read anew for each."""
+    folder = fetch(Catalog.load().card(question.model), cache_dir=None, offline=False)
+    match question:
+        case Search():
+            return Answer(_alike(question, folder).tolist())
+        case Rank(_, queries, documents):
+            return Answer(_ranked(folder, queries, documents))
+        case Find(_, texts, aggregation):
+            return Answer(entities=_entities(folder, texts, aggregation))
+        case Hear(_, clips):
+            return Answer(texts=_hear(folder, clips))
+    assert_never(question)
+
+
+def _alike(search: Search, folder: Path) -> Scores:
+    usage = _USAGE.get(search.model, _Usage())
+    queries = [usage.query + text for text in search.queries]
+    documents = [usage.document + text for text in search.documents]
+    if search.output == "multivector":
+        encode = _of_tokens(folder)
+        return late(encode(queries), encode(documents))
+    vectors = _dense(folder, usage.pooling) if search.output == "dense" else _sparse(folder)
+    product: Scores = vectors(queries) @ vectors(documents).T
+    return product
+
+
+def _dense(folder: Path, pooling: str) -> Callable[[list[str]], Scores]:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    modules = [_transformer(folder)]
+    modules.append(Pooling(modules[0].get_embedding_dimension(), pooling_mode=pooling))
+    whole = (folder / "modules.json").is_file()  # says all of this itself
+    model: Any = SentenceTransformer(
+        **({"model_name_or_path": str(folder)} if whole else {"modules": modules}), device="cpu"
+    )
+    return lambda texts: np.asarray(
+        model.encode(texts, normalize_embeddings=True, batch_size=_BATCH), np.float32
+    )
+
+
+def _sparse(folder: Path) -> Callable[[list[str]], Scores]:
+    from sentence_transformers import SparseEncoder
+    from sentence_transformers.sparse_encoder.modules import SpladePooling
+
+    modules = [_transformer(folder, transformer_task="fill-mask"), SpladePooling()]
+    model: Any = SparseEncoder(modules=modules, device="cpu")
+
+    def encode(texts: list[str]) -> Scores:
+        vectors = model.encode(texts, convert_to_sparse_tensor=False, batch_size=_BATCH)
+        return np.asarray(vectors.numpy(), np.float32)
+
+    return encode
+
+
+def _of_tokens(folder: Path) -> Callable[[list[str]], list[Scores]]:
+    """A vector of unit length for each token, special ones included."""
+    from sentence_transformers import SentenceTransformer
+
+    model: Any = SentenceTransformer(modules=[_transformer(folder)], device="cpu")
+
+    def encode(texts: list[str]) -> list[Scores]:
+        found = model.encode(texts, output_value="token_embeddings", batch_size=_BATCH)
+        arrays = [np.asarray(vectors.numpy(), np.float32) for vectors in found]
+        return [one / np.linalg.norm(one, axis=1, keepdims=True) for one in arrays]
+
+    return encode
+
+
+def _transformer(folder: Path, **options: Any) -> Any:
+    from sentence_transformers.sentence_transformer.modules import Transformer
+
+    with TemporaryDirectory() as scratch:
+        if not (folder / "tokenizer_config.json").is_file():
+            # transformers would take the vocabulary of any BERT for word pieces.
+            options["tokenizer_name_or_path"] = _tokenizer(folder, Path(scratch))
+        return Transformer(
+            str(folder), max_seq_length=_MOST_TOKENS, model_kwargs=_FLOAT32, **options
+        )
+
+
+def _tokenizer(folder: Path, into: Path) -> str:
+    """A folder that says: the tokenizer is as tokenizer.json has it."""
+    shutil.copy(folder / "tokenizer.json", into)
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "<pad>"}
+    (into / "tokenizer_config.json").write_bytes(msgspec.json.encode(config))
+    return str(into)
+
+
+def _ranked(folder: Path, queries: list[str], documents: list[list[str]]) -> list[list[float]]:
+    from sentence_transformers import CrossEncoder
+
+    model: Any = CrossEncoder(
+        str(folder), device="cpu", max_length=_MOST_TOKENS, model_kwargs=_FLOAT32
+    )
+    return [
+        model.predict([(query, text) for text in texts], batch_size=_BATCH).tolist()
+        for query, texts in zip(queries, documents, strict=True)
+    ]
+
+
+def _entities(folder: Path, texts: list[str], aggregation: str) -> list[list[Entity]]:
+    from transformers import pipeline
+
+    options: dict[str, Any] = {"aggregation_strategy": aggregation, "device": -1, **_FLOAT32}
+    find = pipeline("token-classification", str(folder), **options)
+    return [[_entity(text, found) for found in find(text)] for text in texts]
+
+
+def _entity(text: str, found: dict[str, Any]) -> Entity:
+    start, end = int(found["start"]), int(found["end"])
+    return Entity(text[start:end], found["entity_group"], float(found["score"]), start, end)
+
+
+def _hear(folder: Path, clips: list[bytes]) -> list[str]:
+    from transformers import WhisperFeatureExtractor, WhisperForConditionalGeneration
+
+    model: Any = WhisperForConditionalGeneration.from_pretrained(str(folder), **_FLOAT32)
+    features = WhisperFeatureExtractor.from_pretrained(str(folder))
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    texts: list[str] = []
+    for clip in clips:
+        mel = features(_samples(clip), sampling_rate=_RATE, return_tensors="pt").input_features
+        (ids,) = model.generate(mel, return_timestamps=True).tolist()
+        # Times and other special ids come after the one that ends a text.
+        said = [token for token in ids if token < model.generation_config.eos_token_id]
+        texts.append(tokenizer.decode(said).strip())
+    return texts
+
+
+def _samples(clip: bytes) -> Scores:
+    with wave.open(io.BytesIO(clip)) as sound:
+        assert sound.getparams()[:3] == (1, 2, _RATE), "one channel, 16 bits, 16 kHz"
+        whole = np.frombuffer(sound.readframes(sound.getnframes()), "<i2")
+    return whole.astype(np.float32) / np.float32(1 << 15)
+
+
+if __name__ == "__main__":
+    serve(Question, answer)
