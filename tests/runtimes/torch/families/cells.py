@@ -140,7 +140,7 @@ def _lexical() -> Cell:
     skip = 17
 
     def prepare(folder: Path, config: Any) -> Answer:
-        unit = _added(folder, "sparse_linear", config.hidden_size, 1)
+        unit = added(folder, "sparse_linear", config.hidden_size, 1)
 
         def answer(output: Any, tokens: list[int]) -> torch.Tensor:
             weights = torch.relu(unit(output.last_hidden_state[0]))[:, 0]
@@ -157,7 +157,7 @@ def _lexical() -> Cell:
 
 def _colbert() -> Cell:
     def prepare(folder: Path, config: Any) -> Answer:
-        project = _added(folder, "linear", config.hidden_size, 12, bias=False)
+        project = added(folder, "linear", config.hidden_size, 12, bias=False)
 
         def answer(output: Any, _: list[int]) -> torch.Tensor:
             rows = project(output.last_hidden_state[0])
@@ -187,7 +187,7 @@ def _yes_no() -> Cell:
     return Cell("generator", LABELS, lambda *_: answer, {"yes": yes, "no": no}, {})
 
 
-def _added(folder: Path, name: str, into: int, out: int, bias: bool = True) -> torch.nn.Linear:
+def added(folder: Path, name: str, into: int, out: int, bias: bool = True) -> torch.nn.Linear:
     """A linear layer whose tensors lie in the model's own file."""
     path = folder / "model.safetensors"
     linear = torch.nn.Linear(into, out, bias)

@@ -1,0 +1,74 @@
+"""What a card's runtime answers when it is asked without gateway, queue and batches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from shoal.catalog.card import Card
+from shoal.runtimes.torch.runtime import TorchRuntime
+from shoal.settings import WorkerSettings
+from shoal.tasks.encode import Item, Media
+from shoal.tasks.outputs import Rows, finished, needed
+from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams
+from shoal.wire.objects import Extraction
+from shoal.wire.outputs import read_outputs
+from shoal.worker.batches import packed
+from shoal.worker.models import load_of, preparer_of
+from shoal.worker.prepared import Answer, Prepared
+
+
+class Direct:
+    """One model, one item at a time."""
+
+    def __init__(self, card: Card, folder: Path) -> None:
+        profile = card.profile("default")
+        self._card = card
+        self._preparer = preparer_of(card, folder, profile, "tokens", WorkerSettings())
+        self._runtime = TorchRuntime()
+        self._runtime.load(load_of(card, folder, profile))
+
+    def encode(
+        self, items: list[Any], outputs: tuple[str, ...], prompt: str | None
+    ) -> dict[str, list[Any]]:
+        """Rows of each output, one an item."""
+        params = EncodeParams(outputs, prompt=prompt)
+        answers = [self._answer(item, params) for item in items]
+        return {name: [answer[name] for answer in answers] for name in outputs}
+
+    def score(self, query: str, documents: list[str]) -> list[float]:
+        params = ScoreParams(msgspec.json.encode(query))
+        return [float(self._answer(document, params, query)["score"]) for document in documents]
+
+    def extract(self, items: list[Any], labels: list[str] | None) -> list[Extraction]:
+        params = ExtractParams(tuple(labels) if labels else None)
+        answers = [self._answer(item, params) for item in items]
+        return [msgspec.msgpack.decode(answer, type=Extraction) for answer in answers]
+
+    def _answer(self, item: Any, params: Params, query: Item | None = None) -> Any:
+        given = Media(item) if isinstance(item, bytes) else item
+        made = self._preparer.prepare([given], params, query)
+        prepared = [one for one in made if isinstance(one, Prepared)]
+        assert len(prepared) == len(made), made
+        rows = [[self._rows(sequence, params) for sequence in one.sequences] for one in prepared]
+        first, *asked = prepared
+        if first.finish is not None:
+            answer: Answer = first.finish(rows[0], rows[1][0] if asked else None)
+            return answer
+        return self._plain(first, params)
+
+    def _rows(self, sequence: Prepared, params: Params) -> Rows:
+        return {name: output.rows()[0] for name, output in self._outputs(sequence, params).items()}
+
+    def _plain(self, sequence: Prepared, params: Params) -> Rows:
+        made = finished(self._outputs(sequence, params), [0], params, self._card.tasks)
+        assert not made.invalid
+        return {name: rows[0] for name, rows in made.rows.items()}
+
+    def _outputs(self, sequence: Prepared, params: Params) -> Any:
+        heads = list(needed(params, self._card.tasks))
+        done = self._runtime.run(packed(1, self._card.name, heads, [sequence]))
+        assert not done.failed, done.failed
+        return read_outputs(done.arrays, done.lengths, done.indices, 1)
