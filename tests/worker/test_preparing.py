@@ -14,7 +14,7 @@ from shoal.catalog.card import Card, Dense, EncodeTask, Source, Tasks
 from shoal.errors import ComputeFailed, ShoalError
 from shoal.settings import WorkerSettings
 from shoal.tasks.encode import Item
-from shoal.values import EncodeParams, Params
+from shoal.values import EncodeParams, Params, ScoreParams
 from shoal.wire.arrays import from_wire
 from shoal.wire.queue import Payload, Unit
 from shoal.worker.payloads import Fetching
@@ -87,12 +87,24 @@ async def test_a_short_text_does_not_wait_for_an_image(tmp_path: Path) -> None:
         for name in ("image", "text")
     )
     waiting = Waiting()
+    long = Unit(
+        "long",
+        "r",
+        "m",
+        "score",
+        ScoreParams(b'"%s"' % (b"q" * 66_000)),
+        "json",
+        [b'"x"'],
+        1.0,
+        "reply",
+    )
     try:
         preparing.submit(image, waiting)
+        preparing.submit(long, PlainPreparer(FAKE))  # nor for one: it stands behind
         preparing.submit(text, PlainPreparer(FAKE))
         await until(lambda: ready == ["text"])
         waiting.go.set()
-        await until(lambda: ready == ["text", "image"])
+        await until(lambda: ready == ["text", "image", "long"])
     finally:
         waiting.go.set()
         preparing.stop()

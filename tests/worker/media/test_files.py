@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from shoal.catalog.card import Card, Dense, EncodeTask, Input, Profile, Source, Tasks
-from shoal.errors import InvalidItem, ModelLoadFailed
+from shoal.errors import InvalidItem, InvalidRequest, ModelLoadFailed
 from shoal.settings import WorkerSettings
 from shoal.tasks.encode import Item, Media
-from shoal.values import EncodeParams
+from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams
 from shoal.worker.batches import packed
 from shoal.worker.media import MediaPreparer
 from shoal.worker.models import preparer_of
@@ -55,6 +55,13 @@ def test_what_a_model_does_not_take(inputs: tuple[Input, ...], item: Item, why: 
     (error,) = prepared(inputs, item)
     assert isinstance(error, InvalidItem)
     assert why in error.message
+
+
+@pytest.mark.parametrize("params", [ScoreParams(b'"q"'), ExtractParams()])
+def test_other_tasks_are_refused(params: Params) -> None:
+    """Nobody would make labels or scores of the rows."""
+    with pytest.raises(InvalidRequest, match="'m' runs where files go in as they are"):
+        MediaPreparer(card("image")).prepare([Media(b"x")], params)
 
 
 @pytest.mark.parametrize("inputs", [("text", "image"), ("image",), ("audio",), ("image", "audio")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import weakref
 
 import numpy as np
 import pypdfium2 as pdfium
@@ -34,8 +35,23 @@ def pdf(*sizes: tuple[int, int]) -> bytes:
     return file.getvalue()
 
 
+def as_it_is(page: Image.Image) -> Image.Image:
+    return page
+
+
+def test_one_page_is_held_at_a_time() -> None:
+    """A hundred of them, each as large as is allowed, would take 15 GB."""
+    drawn: list[weakref.ref[Image.Image]] = []
+
+    def made(page: Image.Image) -> int:
+        drawn.append(weakref.ref(page))
+        return sum(one() is not None for one in drawn)
+
+    assert read_pages(pdf(*[(72, 72)] * 4), 4, MOST, made) == [1] * 4
+
+
 def test_pages_are_drawn_on_white() -> None:
-    first, second = read_pages(pdf((144, 72), (72, 216)), 2, MOST)
+    first, second = read_pages(pdf((144, 72), (72, 216)), 2, MOST, as_it_is)
     assert first.size == (400, 200)
     assert second.size == (200, 600)
     seen = pixels(first)
@@ -45,7 +61,7 @@ def test_pages_are_drawn_on_white() -> None:
 
 
 def test_a_page_as_large_as_a_house_is_drawn_smaller() -> None:
-    (page,) = read_pages(pdf((14_000, 7_000)), 1, MOST)
+    (page,) = read_pages(pdf((14_000, 7_000)), 1, MOST, as_it_is)
     assert page.width * page.height <= MOST * 1.01
     assert page.width / page.height == pytest.approx(2, rel=0.01)
     assert np.asarray(page)[0, 0].tolist() == [0, 0, 0]
@@ -53,7 +69,7 @@ def test_a_page_as_large_as_a_house_is_drawn_smaller() -> None:
 
 def test_too_many_pages_are_refused() -> None:
     with pytest.raises(InvalidItem, match=r"has 3 pages, and 1 to 2 are taken \(`media_pages`"):
-        read_pages(pdf((72, 72), (72, 72), (72, 72)), 2, MOST)
+        read_pages(pdf((72, 72), (72, 72), (72, 72)), 2, MOST, as_it_is)
 
 
 def test_damaged_files_are_refused() -> None:
@@ -61,7 +77,7 @@ def test_damaged_files_are_refused() -> None:
     for data in (b"%PDF-1.7\nnothing", whole[: len(whole) // 3], b"%PDF-"):
         assert is_pdf(data)
         with pytest.raises(InvalidItem, match="this PDF is damaged, cut off or locked"):
-            read_pages(data, 2, MOST)
+            read_pages(data, 2, MOST, as_it_is)
 
 
 def test_what_is_one() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from shoal.catalog.card import (
     Source,
     Tasks,
 )
-from shoal.errors import InvalidItem, InvalidRequest, ModelLoadFailed
+from shoal.errors import ComputeFailed, InvalidItem, InvalidRequest, ModelLoadFailed
 from shoal.runtimes.torch.runtime import TorchRuntime
 from shoal.settings import WorkerSettings
 from shoal.tasks.encode import Item, Media
@@ -36,6 +37,7 @@ from shoal.wire.arrays import from_wire
 from shoal.wire.outputs import read_outputs
 from shoal.worker.batches import packed
 from shoal.worker.media import DecodingPreparer, decoding
+from shoal.worker.media.decoding import Decoded, ImageDecoder
 from shoal.worker.models import load_of, preparer_of
 from shoal.worker.prepared import Prepared
 from tests.runtimes.torch import media, speech, vision
@@ -92,6 +94,26 @@ def test_texts_and_files_become_the_vectors_of_transformers(tmp_path: Path) -> N
     ours = media.rows(done)
     media.close(ours[[0, 2]], theirs)
     media.close(ours[1:2], text)
+
+
+class Breaking(ImageDecoder):
+    """Fails as no library says that it does."""
+
+    def decode(self, data: bytes) -> Decoded:
+        if data == b"odd":
+            raise struct.error("unpack requires a buffer of 4 bytes")
+        return super().decode(data)
+
+
+def test_whatever_a_file_does_to_a_library_the_others_are_not_at_fault(tmp_path: Path) -> None:
+    clip(tmp_path)
+    made = preparer(clip_card(), tmp_path)
+    made._decoder = Breaking("clip", tmp_path, WorkerSettings())
+    good = Media(saved(picture(61, 40), "PNG"))
+    odd, other = made.prepare([Media(b"odd"), good], EncodeParams())
+    assert isinstance(odd, ComputeFailed)
+    assert "requires a buffer" in odd.message
+    assert isinstance(other, Prepared)
 
 
 def test_sound_becomes_a_transcript_with_times(tmp_path: Path) -> None:

@@ -117,6 +117,14 @@ def test_longer_than_the_limit_is_refused(kind: str) -> None:
         read_sound(saved(tone(8000, 4.5), 8000, kind), 16000, MOST_S)
 
 
+def test_of_very_high_rates_fewer_seconds_are_taken() -> None:
+    """Samples are held at the rate of the file: a megabyte of silence would be gigabytes."""
+    silence = saved(np.zeros(192_000), 192_000, "FLAC")
+    assert len(read_sound(silence, 16_000, 4.0)) == 16_000
+    with pytest.raises(InvalidItem, match=r"lasts 1.0 s, and at most 0.5 s are taken at 192000"):
+        read_sound(silence, 16_000, 2.0)
+
+
 def test_a_wav_of_strange_numbers_is_refused() -> None:
     data = bytearray(saved(tone(16000), 16000, "WAV", "PCM_16"))
     format_at = data.index(b"fmt ") + 8

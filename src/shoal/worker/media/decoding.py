@@ -6,6 +6,7 @@ that serves texts needs none of them.
 
 from __future__ import annotations
 
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
@@ -62,12 +63,12 @@ class ImageDecoder:
         from shoal.worker.media.images import fitted, read_image
         from shoal.worker.media.pages import is_pdf, read_pages
 
+        made = partial(fitted, processing=self._processing, max_pixels=self._most)
         if is_pdf(data):
-            images = read_pages(data, self._most_pages, self._most)
+            arrays = read_pages(data, self._most_pages, self._most, made)
         else:
-            images = [read_image(data, self._most)]
-        arrays = [fitted(image, self._processing, self._most) for image in images]
-        return Decoded(arrays, f"has {len(images)} pages")
+            arrays = [made(read_image(data, self._most))]
+        return Decoded(arrays, f"has {len(arrays)} pages")
 
 
 class SoundDecoder:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 
 from shoal.catalog.card import Card
-from shoal.errors import InvalidItem, ShoalError
+from shoal.errors import InvalidItem, InvalidRequest, ShoalError
 from shoal.tasks.encode import Item, Media
 from shoal.values import EncodeParams, Params
 from shoal.worker.prepared import Finish, Prepared
@@ -44,8 +44,12 @@ class MediaPreparer:
         self, items: list[Item], params: Params, query: Item | None = None
     ) -> list[Prepared | ShoalError]:
         """Each item, or its error."""
+        if not isinstance(params, EncodeParams):
+            raise InvalidRequest(
+                f"'{self._card.name}' runs where files go in as they are, and there it only encodes"
+            )
         prompt = prompt_of(self._card, params)
-        finish = encoded(self._card, params) if isinstance(params, EncodeParams) else None
+        finish = encoded(self._card, params)
         return [self._one(prompt, item, finish) for item in items]
 
     def _one(self, prompt: str, item: Item, finish: Finish | None) -> Prepared | ShoalError:

@@ -5,12 +5,16 @@ Decides how finely they are drawn. Nothing of a file is run: no scripts, no form
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Lock
+from typing import TypeVar
 
 import pypdfium2 as pdfium
 from PIL import Image
 
 from shoal.errors import InvalidItem
+
+T = TypeVar("T")
 
 #: Fine enough to read footnotes, and what scans come in.
 _DPI = 200
@@ -24,8 +28,10 @@ def is_pdf(data: bytes) -> bool:
     return b"%PDF-" in data[:1024]
 
 
-def read_pages(data: bytes, max_pages: int, max_pixels: int) -> list[Image.Image]:
-    """All pages, RGB on white, no page of more pixels.
+def read_pages(
+    data: bytes, max_pages: int, max_pixels: int, made: Callable[[Image.Image], T]
+) -> list[T]:
+    """What is made of each page, RGB on white, no page of more pixels; one is held at a time.
 
     Raises:
         InvalidItem: damaged, locked by a password, without pages, or of more pages.
@@ -41,7 +47,7 @@ def read_pages(data: bytes, max_pages: int, max_pixels: int) -> list[Image.Image
                     f"this PDF has {count} pages, and 1 to {max_pages} are taken "
                     "(`media_pages` of the worker); send a part of it"
                 )
-            return [_drawn(document, number, max_pixels) for number in range(count)]
+            return [made(_drawn(document, number, max_pixels)) for number in range(count)]
         finally:
             document.close()
 

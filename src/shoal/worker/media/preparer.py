@@ -10,7 +10,7 @@ from pathlib import Path
 
 from shoal.catalog.card import Card
 from shoal.catalog.families import FAMILIES
-from shoal.errors import InvalidItem, InvalidRequest, ShoalError
+from shoal.errors import ComputeFailed, InvalidItem, InvalidRequest, ShoalError, reason
 from shoal.settings import WorkerSettings
 from shoal.tasks.encode import Item, Media
 from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams
@@ -93,6 +93,8 @@ class DecodingPreparer:
             return made(decoded, [Prepared(input=a, length=length) for a in decoded.arrays])
         except ShoalError as error:
             return error
+        except Exception as error:  # each library has its own; the other files are not at fault
+            return ComputeFailed(f"this file could not be decoded: {reason(error)}")
 
 
 def decodes(card: Card) -> bool:
