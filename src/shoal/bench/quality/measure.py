@@ -21,9 +21,9 @@ from shoal.bench.quality.handbook import ENGLISH, GERMAN, Section, handbook, spr
 from shoal.bench.quality.metrics import Scores
 from shoal.bench.quality.pieces import Place, apart, parts_words, whole
 from shoal.bench.quality.reference import reference
-from shoal.bench.quality.sentences import sentences
+from shoal.bench.quality.sentences import LANGUAGES, sentences
 from shoal.bench.quality.service import service
-from shoal.bench.quality.speech import clips
+from shoal.bench.quality.speech import Clip, clips
 from shoal.bench.serving import Serving
 from shoal.client import Client
 
@@ -127,14 +127,21 @@ def measure(plan: Plan, tell: Tell) -> Result:
         Client(serving.url, timeout_s=_TIMEOUT_S) as client,
     ):
         both = _Both(service(client), libraries.ask, tell)
-        rows = [
-            *_searched(both, book, plan.reranked),
-            *_found(both, "en", plan.sentences),
-            *_found(both, "de", plan.sentences),
-            *_heard(both, [clip.said for clip in speech], [clip.wav for clip in speech]),
-        ]
+        rows = []
+        for row in _rows(both, plan, book, speech):
+            tell(f"{row.measure} of {row.model}: {row.ours:.4f}, reference {row.theirs:.4f}")
+            rows.append(row)
     packages = ["torch", "transformers", "sentence-transformers"]
     return Result(report.this_machine(packages), plan, rows)
+
+
+def _rows(
+    both: _Both, plan: Plan, book: dict[str, list[Section]], speech: list[Clip]
+) -> Iterator[Row]:
+    yield from _searched(both, book, plan.reranked)
+    for language in LANGUAGES:
+        yield from _found(both, language, plan.sentences)
+    yield from _heard(both, [clip.said for clip in speech], [clip.wav for clip in speech])
 
 
 class _Both:

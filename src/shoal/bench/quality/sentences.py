@@ -29,6 +29,8 @@ _TEMPLATES = {
         "Der Server wurde letzte Nacht zweimal neu gestartet, und niemand hat es bemerkt.",
     ),
 }
+LANGUAGES = tuple(_TEMPLATES)
+
 _FIRST = {
     "en": ("Maria", "James", "Priya", "Siobhán", "Tomasz", "Aisha", "Renée", "George"),
     "de": ("Klaus", "Jürgen", "Käthe", "Anna-Lena", "Björn", "Ayşe", "Wolfgang", "Heike"),
