@@ -101,6 +101,16 @@ def test_profiles_carry_options_for_the_runtime() -> None:
             "f.yaml:5: tasks.score: head 'yes-no' needs `no`",
         ),
         (
+            "encode: {dense: {dim: 32}}",
+            "encode: {dense: {dim: 32}}\n  score: {head: maxsim}",
+            "f.yaml:6: tasks.score: head 'maxsim' compares what `encode: multivector` gives",
+        ),
+        (
+            "encode: {dense: {dim: 32}}",
+            "extract: {head: nli, template: 'This is {}.'}",
+            "f.yaml:5: tasks.extract.template: 'This is {}.' has no place for {label}",
+        ),
+        (
             "{dim: 32}",
             "{dim: 32}, default_prompt: q",
             "f.yaml:5: tasks.encode.default_prompt: 'q' is no key of prompts",
@@ -282,7 +292,7 @@ cards = st.builds(
             multivector=st.none() | st.builds(Multivector, dim=st.integers(1, 4096)),
             prompts=st.dictionaries(st.text(), st.text()),
         ),
-        score=st.none() | st.just(ScoreTask("maxsim", "identity")),
+        score=st.none() | st.just(ScoreTask("cosine", "identity")),
         extract=st.none()
         | st.builds(
             ExtractTask,

@@ -10,7 +10,7 @@ from shoal.catalog.card import Card, Dense, EncodeTask, ScoreTask, Source, Tasks
 from shoal.catalog.resolve import Catalog
 from shoal.core import events as ev
 from shoal.core.models import ModelState
-from shoal.errors import ProtocolError
+from shoal.errors import InvalidItem, ProtocolError
 from shoal.telemetry.metrics import WorkerMetrics
 from shoal.values import EncodeParams, ScoreParams
 from shoal.wire.arrays import Array, from_wire, to_wire
@@ -118,3 +118,13 @@ def test_two_scores_an_item_are_no_answer(batches: Batches, stash: Stash) -> Non
     batches.started(BATCH, 1.0)
     with pytest.raises(ProtocolError, match="output 'score' of 2 items is no row"):
         batches.done("cpu", Done(1, {"score": rows(2, 2)}, 0.1))
+
+
+def test_items_that_all_failed_have_rows_of_no_width(batches: Batches, stash: Stash) -> None:
+    """It is an answer: else a bad item by itself would pass for a runtime that broke."""
+    batches.dropped(1)
+    stash.unit = msgspec.structs.replace(stash.unit, params=ScoreParams(b'"q"'))
+    batches.started(BATCH, 1.0)
+    failed = dict.fromkeys(range(2), InvalidItem("token id 9").info)
+    batches.done("cpu", Done(1, {"score": rows(2, 0)}, 0.1, failed=failed))
+    assert [error.code for error in stash.answer("w").errors.values()] == ["invalid_item"] * 2

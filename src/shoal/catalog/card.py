@@ -16,6 +16,8 @@ RuntimeKind = Literal["torch", "fake"]
 OUTPUTS = ("dense", "sparse", "multivector")
 #: A vector of fixed width for those of all tokens, which no runtime computes.
 MADE_OF_MULTIVECTOR = "fde"
+#: Heads of `score` that compare an output of `encode`, and which one.
+COMPARED = {"maxsim": "multivector", "cosine": "dense"}
 
 
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -6,7 +6,16 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 
-from shoal.catalog.card import OUTPUTS, Card, EncodeTask, Profile, ScoreTask, Source
+from shoal.catalog.card import (
+    COMPARED,
+    OUTPUTS,
+    Card,
+    EncodeTask,
+    ExtractTask,
+    Profile,
+    ScoreTask,
+    Source,
+)
 from shoal.catalog.conversion import Convert, PackedFile
 from shoal.catalog.families import FAMILIES
 from shoal.errors import nearest
@@ -39,7 +48,9 @@ def problems(card: Card) -> Iterator[Problem]:
     if card.tasks.encode:
         yield from _encode(card.tasks.encode)
     if card.tasks.score:
-        yield from _score(card.tasks.score)
+        yield from _score(card.tasks.score, card.tasks.encode)
+    if card.tasks.extract:
+        yield from _extract(card.tasks.extract)
     if card.max_tokens < 1:
         yield ("max_tokens",), f"must be at least 1, not {card.max_tokens}"
     if card.min_replicas < 0:
@@ -162,12 +173,19 @@ def _encode(task: EncodeTask) -> Iterator[Problem]:
         yield (*where, "default_prompt"), text
 
 
-def _score(task: ScoreTask) -> Iterator[Problem]:
-    if task.head != "yes-no":
-        return
-    for key in ("template", "yes", "no"):
-        if getattr(task, key) is None:
-            yield ("tasks", "score"), f"head 'yes-no' needs `{key}`"
+def _score(task: ScoreTask, encode: EncodeTask | None) -> Iterator[Problem]:
+    if task.head == "yes-no":
+        for key in ("template", "yes", "no"):
+            if getattr(task, key) is None:
+                yield ("tasks", "score"), f"head 'yes-no' needs `{key}`"
+    compared = COMPARED.get(task.head)
+    if compared is not None and getattr(encode, compared, None) is None:
+        yield ("tasks", "score"), f"head '{task.head}' compares what `encode: {compared}` gives"
+
+
+def _extract(task: ExtractTask) -> Iterator[Problem]:
+    if task.template is not None and "{label}" not in task.template:
+        yield ("tasks", "extract", "template"), f"'{task.template}' has no place for {{label}}"
 
 
 def _profile(profile: Profile) -> Iterator[Problem]:

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.catalog.card import MADE_OF_MULTIVECTOR, Tasks
+from shoal.catalog.card import COMPARED, MADE_OF_MULTIVECTOR, Tasks
 from shoal.tasks.dtypes import converted
 from shoal.tasks.encode import invalid_rows, scaled
 from shoal.tasks.score import activated
@@ -24,7 +24,6 @@ DENSE, MULTIVECTOR, FDE = "dense", "multivector", MADE_OF_MULTIVECTOR
 SCORE, EXTRACT = "score", "extract"
 #: Outputs that are made of those of the model.
 _MADE_OF = {FDE: MULTIVECTOR}
-_COMPARED = {"maxsim": MULTIVECTOR, "cosine": DENSE}
 
 
 def is_ragged(output: str) -> bool:
@@ -45,7 +44,7 @@ def needed(params: Params, tasks: Tasks) -> tuple[str, ...]:
                 return outputs
             return tuple(dict.fromkeys(_MADE_OF.get(name, name) for name in outputs))
         case ScoreParams():
-            return (SCORE if tasks.score is None else _COMPARED.get(tasks.score.head, SCORE),)
+            return (SCORE if tasks.score is None else COMPARED.get(tasks.score.head, SCORE),)
         case ExtractParams():
             return (EXTRACT,)
 
