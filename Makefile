@@ -8,10 +8,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Options for every `pip install`, such as the index of another torch build.
 PIP_ARGS ?=
 
-.PHONY: demo fleet test check format types imports pytest bench chaos docs lock clean help
+.PHONY: demo fleet test check format types imports pytest ecosystem bench chaos docs lock lock-ecosystem clean help
 
 help:  ## Show this.
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /make \1\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /make \1\t/' | expand -t 20
 
 demo: .venv/.core  ## Serve a model on this machine, ask it for vectors, show what happened.
 	@$(BIN)/shoal demo
@@ -42,6 +42,11 @@ JOBS ?= -n 2 --dist loadfile
 pytest: .venv/.dev  ## The tests alone; ARGS='tests/core -x' narrows them.
 	$(BIN)/python -m pytest $(JOBS) $(ARGS)
 
+# Clients of ours that other libraries hold open until they are collected are theirs to close.
+ecosystem: .venv/.ecosystem  ## LangChain, LlamaIndex, Haystack and mteb against a server.
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(ECOSYSTEM)/bin/python -m pytest tests/ecosystem \
+	  -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning $(ARGS)
+
 bench: .venv/.core  ## What the path itself costs, without a model's work.
 	$(BIN)/python -m shoal.bench overhead
 
@@ -68,6 +73,21 @@ docs: .venv/.core  ## Write docs/settings.md and docs/cards.md anew from the cod
 	@$(PIP) install --quiet $(PIP_ARGS) -c $(LOCK) -e '.[all]' --group dev
 	@touch $@
 
+# What those libraries need besides, or in other versions, laid over .venv: torch is there once.
+ECOSYSTEM := .venv/ecosystem
+
+$(ECOSYSTEM)/bin/python: .venv/.python
+	@$(BIN)/python -m venv --without-pip $(ECOSYSTEM)
+	@$(BIN)/python -c 'import sysconfig; base = sysconfig.get_path("purelib"); \
+	  print(f"import site; site.addsitedir({base!r})")' \
+	  > $$($@ -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/under.pth
+
+.venv/.ecosystem: .venv/.dev $(ECOSYSTEM)/bin/python locks/ecosystem.txt
+	@echo "Installing LangChain, LlamaIndex, Haystack and mteb into $(ECOSYSTEM) …"
+	@$(ECOSYSTEM)/bin/python -m pip --disable-pip-version-check install --quiet $(PIP_ARGS) \
+	  --no-deps -r locks/ecosystem.txt
+	@touch $@
+
 # torch moves only on purpose: `make lock TORCH=2.14.0`.
 TORCH ?= $(shell sed -n 's/^torch==//p' $(LOCK))
 
@@ -77,6 +97,15 @@ lock:  ## Renew locks/dev.txt with the newest releases; review the diff and run 
 	.lock/bin/python -m pip install --quiet $(PIP_ARGS) torch==$(TORCH) '.[all]' --group dev
 	.lock/bin/python -m pip freeze --all --exclude shoal | sed 's/+[A-Za-z0-9.]*$$//' > $(LOCK)
 	rm -rf .lock
+
+# What `dev` has stays as it is, but for clients that these libraries hold back.
+HELD_BACK := cohere|huggingface_hub
+
+lock-ecosystem: .venv/.dev  ## Renew locks/ecosystem.txt over locks/dev.txt.
+	rm -rf $(ECOSYSTEM) .venv/.ecosystem && $(MAKE) $(ECOSYSTEM)/bin/python
+	grep -vE '^($(HELD_BACK))==' $(LOCK) > .venv/held.txt
+	$(ECOSYSTEM)/bin/python -m pip install --quiet $(PIP_ARGS) -c .venv/held.txt --group ecosystem
+	$(ECOSYSTEM)/bin/python -m pip freeze --path $(ECOSYSTEM)/lib/python*/site-packages > locks/ecosystem.txt
 
 clean:  ## Remove the environment and every cache.
 	rm -rf .venv .lock .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

@@ -139,7 +139,7 @@ class EncodeTexts:
             if not 0 <= token < tokens.vocabulary:
                 raise InvalidItem(
                     f"token id {token} at position {position} is outside the vocabulary "
-                    f"(0 to {tokens.vocabulary - 1})"
+                    f"(0 to {tokens.vocabulary - 1}): send ids of the model's own tokenizer, or the text"
                 )
         first, last = len(tokens.before), len(ids) - len(tokens.after)
         wrapped = first <= last and ids[:first] == tokens.before and ids[last:] == tokens.after
