@@ -275,7 +275,7 @@ def test_max_tokens(tmp_path: Path, files: dict[str, Any], expected: int) -> Non
         ({"model_type": None, "architectures": ["XModel"]}, "model_type 'XModel' has no family"),
         ({"auto_map": {"AutoModel": "modeling.X"}}, "needs code from its own repository"),
         (
-            {"architectures": ["BertForSequenceClassification"]},
+            {"architectures": ["BertForQuestionAnswering"]},
             "trained for another task than encode",
         ),
         ({"hidden_size": None}, "config.json lacks hidden_size"),
@@ -307,8 +307,8 @@ def test_configurations_that_are_not_served(
         ({"model.safetensors": None, "pytorch_model.bin": b"x"}, "pytorch_model.bin, a pickle"),
         ({"1_Pooling/config.json": None}, "1_Pooling/config.json is missing"),
         (
-            {"config_sentence_transformers.json": {"model_type": "SparseEncoder"}},
-            "is a SparseEncoder",
+            {"config_sentence_transformers.json": {"model_type": "MultiVectorEncoder"}},
+            "is a MultiVectorEncoder, not served without a card",
         ),
         ({"sentence_bert_config.json": {"transformer_task": "fill-mask"}}, "asks for 'fill-mask'"),
     ],

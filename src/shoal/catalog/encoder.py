@@ -28,6 +28,25 @@ class Config(msgspec.Struct, frozen=True):
     n_positions: int | None = None
     pad_token_id: int | None = None
     auto_map: dict[str, Any] | None = None
+    id2label: dict[str, str] | None = None
+    num_labels: int | None = None
+    sentence_transformers: dict[str, Any] | None = None
+    sbert_ce_default_activation_function: str | None = None
+
+    @property
+    def labels(self) -> int:
+        """How many its classifier gives; two where nothing is said, as transformers has it."""
+        return self.num_labels or len(self.id2label or {}) or 2
+
+    @property
+    def activation(self) -> str | None:
+        """Of a cross-encoder's score, where sentence-transformers 3 to 5 saved one."""
+        said = (self.sentence_transformers or {}).get("activation_fn")
+        return str(said) if said else self.sbert_ce_default_activation_function
+
+    def is_a(self, suffix: str) -> bool:
+        """Whether the class that it names ends like this."""
+        return any(name.endswith(suffix) for name in self.architectures or [])
 
     @property
     def width(self) -> int | None:
@@ -54,12 +73,12 @@ class _TokenizerConfig(msgspec.Struct):
     eos_token: str | _Token | None = None
 
 
-def family_in(config: Config, found: Found, *, trained_to_encode: bool) -> Family:
+def family_in(config: Config, found: Found, *, trained: bool) -> Family:
     """The family of an encoder.
 
     Raises:
-        CardError: unknown, needs code of its own, or (unless `trained_to_encode`, as a
-            sentence-transformers pipeline shows) made for another task.
+        CardError: unknown, needs code of its own, or (unless `trained`, as its
+            other files show) made for another task.
     """
     family = family_of(config.model_type or "")
     if config.auto_map and (family is None or config.code not in family.code):
@@ -70,7 +89,7 @@ def family_in(config: Config, found: Found, *, trained_to_encode: bool) -> Famil
         known = ", ".join(known_model_types())
         raise CardError(f"{found.where}: model_type '{what}' has no family here; known are {known}")
     heads = [name for name in architectures if name not in family.encoders]
-    if heads and not trained_to_encode:
+    if heads and not trained:
         raise CardError(
             f"{found.where}: is a {heads[0]}, trained for another task than encode; "
             f"encoders are {', '.join(family.encoders)}"

@@ -25,6 +25,7 @@ from shoal.catalog.folder import Found, read_readme
 from shoal.catalog.resolve import Catalog
 from shoal.catalog.sentence_transformers import Pipeline, read_pipeline
 from shoal.catalog.sources.formats import check_tokenizer, check_weights, files_of
+from shoal.catalog.trained import read_trained
 from shoal.errors import CardError, UnknownModel
 
 _NO_PIPELINE = Pipeline(path="", pooling="mean", normalize=True)
@@ -63,7 +64,8 @@ def infer(spec: str, *, cache_dir: str | None = None, offline: bool = False) -> 
     commit that it was inferred from.
 
     Raises:
-        CardError: the architecture or the pooling is one that Shoal does not compute.
+        CardError: the architecture or the pooling is one that Shoal does not compute, or the files
+            do not say what the model is for.
         SourceError: the files cannot be had, or weights or tokenizer are of no use.
     """
     if is_path(spec):
@@ -94,7 +96,8 @@ def _name_of(folder: Path) -> str:
 
 
 def _card(found: Found, name: str, source: Source) -> Card:
-    pipeline = read_pipeline(found)
+    trained = read_trained(found)
+    pipeline = read_pipeline(found) if trained is None else trained.pipeline
     encoder = _encoder(found, (pipeline or _NO_PIPELINE).path)
     config = encoder.read("config.json", Config)
     if config is None:
@@ -106,7 +109,7 @@ def _card(found: Found, name: str, source: Source) -> Card:
         raise CardError(
             f"{found.where}: has no config.json, so it is not a Hugging Face model{hint}"
         )
-    family = family_in(config, found, trained_to_encode=pipeline is not None)
+    family = family_in(config, found, trained=pipeline is not None)
     pipeline = pipeline or _NO_PIPELINE
     check_weights(set(encoder.sizes), encoder.where)
     check_tokenizer(set(encoder.sizes), "tokenizer.json", encoder.where)
@@ -120,7 +123,7 @@ def _card(found: Found, name: str, source: Source) -> Card:
         license=readme.license,
         languages=readme.languages,
         family=family.name,
-        tasks=Tasks(encode=_encode(config, pipeline, found)),
+        tasks=Tasks(encode=_encode(config, pipeline, found)) if trained is None else trained.tasks,
         max_tokens=max_tokens(encoder, config, family, pipeline),
         memory=Memory(weights_mb=weights_mb(encoder)),
     )

@@ -65,16 +65,34 @@ class _Dense(msgspec.Struct):
     use_residual: bool = False
 
 
-class _Transformer(msgspec.Struct):
+class Transformer(msgspec.Struct):
     max_seq_length: int | None = None
     do_lower_case: bool = False
     transformer_task: str = "feature-extraction"
 
 
-class _Model(msgspec.Struct):
+class Model(msgspec.Struct):
+    """`config_sentence_transformers.json`; `activation_fn`: of a cross-encoder's score."""
+
     model_type: str = "SentenceTransformer"
     prompts: dict[str, str | None] | None = None
     default_prompt_name: str | None = None
+    activation_fn: str | None = None
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The prompts that there are."""
+        return {name: text for name, text in (self.prompts or {}).items() if text is not None}
+
+
+def model_of(found: Found) -> Model:
+    """What the model says of itself; a plain one says nothing. Raises `CardError`."""
+    return found.read("config_sentence_transformers.json", Model) or Model()
+
+
+def module_kinds(found: Found) -> list[str]:
+    """The classes of its modules, in their order. Raises `CardError` for code of its own."""
+    return [_kind(module, found) for module in found.read("modules.json", list[_Module]) or []]
 
 
 def read_pipeline(found: Found) -> Pipeline | None:
@@ -89,11 +107,11 @@ def read_pipeline(found: Found) -> Pipeline | None:
     stages = _stages(modules, found)
     path = stages.transformer
     pooling, dim, include_prompt = _pooling(found, stages.pooling)
-    transformer = _transformer(found, path)
-    model = found.read("config_sentence_transformers.json", _Model) or _Model()
+    transformer = transformer_of(found, path, "feature-extraction")
+    model = model_of(found)
     if model.model_type != "SentenceTransformer":
-        raise CardError(f"{found.where}: is a {model.model_type}; only dense encoders are served")
-    prompts = {name: text for name, text in (model.prompts or {}).items() if text is not None}
+        raise CardError(f"{found.where}: is a {model.model_type}, not served without a card")
+    prompts = model.texts
     if not include_prompt and any(prompts.values()):
         raise CardError(
             f"{found.where}: its pooling leaves the prompt's tokens out (include_prompt: false), "
@@ -176,16 +194,17 @@ def _pooling(found: Found, path: str) -> tuple[Pooling, int | None, bool]:
     return _POOLINGS[modes[0]], dim if isinstance(dim, int) else None, include_prompt
 
 
-def _transformer(found: Found, path: str) -> _Transformer:
+def transformer_of(found: Found, path: str, task: str | None) -> Transformer:
+    """How text goes into the encoder below `path`. Raises `CardError` if not for `task`."""
     prefix = f"{path}/" if path else ""
     for name in _TRANSFORMER_FILES:
-        config = found.read(prefix + name, _Transformer)
+        config = found.read(prefix + name, Transformer)
         if config is None:
             continue
-        if config.transformer_task != "feature-extraction":
+        if task is not None and config.transformer_task != task:
             raise CardError(
                 f"{found.where}: {name} asks for '{config.transformer_task}'; "
-                "only encoders (feature-extraction) are served"
+                f"expected here is {task}"
             )
         return config
-    return _Transformer()
+    return Transformer()

@@ -1,0 +1,146 @@
+"""What a model does besides dense vectors, where its own files say so: terms, scores, labels.
+
+Whatever they leave open is refused with the card to write: a wrong guess would look like an answer.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from shoal.catalog.card import EncodeTask, ExtractTask, ScoreTask, Sparse, Tasks
+from shoal.catalog.encoder import Config
+from shoal.catalog.folder import Found
+from shoal.catalog.sentence_transformers import Pipeline, model_of, module_kinds, transformer_of
+from shoal.errors import CardError
+
+_ACTIVATIONS = {"Sigmoid": "sigmoid", "Identity": "identity"}
+_SEQUENCE, _TOKENS, _MASKED = "ForSequenceClassification", "ForTokenClassification", "ForMaskedLM"
+
+
+class Trained(msgspec.Struct, frozen=True):
+    """`pipeline`: how text goes in; its pooling means nothing here."""
+
+    tasks: Tasks
+    pipeline: Pipeline
+
+
+class _SpladePooling(msgspec.Struct):
+    pooling_strategy: str = "max"
+    activation_function: str = "relu"
+
+
+def read_trained(found: Found) -> Trained | None:
+    """Tasks other than dense vectors; None: its files tell of none.
+
+    Raises:
+        CardError: it computes something that Shoal does not, or does not say what.
+    """
+    config = found.read("config.json", Config) or Config()
+    model = model_of(found)
+    match model.model_type:
+        case "CrossEncoder":
+            _only(found, ["Transformer"])
+            return _trained(found, _score(found, config, model.activation_fn), _SEQUENCE, config)
+        case "SparseEncoder":
+            return _trained(found, _sparse(found), _MASKED, config)
+    if "modules.json" in found.sizes:
+        return None
+    if config.is_a(_TOKENS):
+        _names(found, config)
+        tasks = Tasks(extract=ExtractTask("token-labels"))
+    elif config.is_a(_SEQUENCE):
+        tasks = _labels(found, config)
+    else:
+        return None
+    return _trained(found, tasks, None, config)
+
+
+def _trained(found: Found, tasks: Tasks, needs: str | None, config: Config) -> Trained:
+    if needs is not None and not config.is_a(needs):
+        what = ", ".join(config.architectures or []) or "nothing"
+        raise CardError(f"{found.where}: config.json names {what}, not a class that is {needs}")
+    transformer = transformer_of(found, "", None)
+    return Trained(
+        tasks,
+        Pipeline(
+            path="",
+            pooling="mean",
+            normalize=False,
+            max_seq_length=transformer.max_seq_length,
+            lowercase=transformer.do_lower_case,
+        ),
+    )
+
+
+def _only(found: Found, *supported: list[str]) -> None:
+    """Raises `CardError` for other modules; a model from before there were any has none."""
+    kinds = module_kinds(found)
+    if kinds and kinds not in supported:
+        raise CardError(
+            f"{found.where}: modules.json has {' + '.join(kinds)}; supported is "
+            f"{' or '.join(' + '.join(one) for one in supported)}"
+        )
+
+
+def _score(found: Found, config: Config, activation: str | None) -> Tasks:
+    if config.labels != 1:
+        raise CardError(
+            f"{found.where}: is a cross-encoder of {config.labels} labels; a score is one number. "
+            "To serve its labels, write a card with `extract: {head: sequence-labels}`"
+        )
+    said = activation or config.activation or "Sigmoid"
+    name = said.rpartition(".")[2]
+    if name not in _ACTIVATIONS:
+        raise CardError(
+            f"{found.where}: its activation is {said}; computed are {', '.join(_ACTIVATIONS)}"
+        )
+    return Tasks(score=msgspec.convert({"activation": _ACTIVATIONS[name]}, ScoreTask))
+
+
+def _sparse(found: Found) -> Tasks:
+    _only(found, ["Transformer", "SpladePooling"], ["MLMTransformer", "SpladePooling"])
+    name = "1_SpladePooling/config.json"
+    pooling = found.read(name, _SpladePooling)
+    if pooling is None:
+        raise CardError(f"{found.where}: {name} is missing, so the pooling is unknown")
+    if pooling.pooling_strategy != "max":
+        raise CardError(
+            f"{found.where}: {name} pools by {pooling.pooling_strategy}; supported is max"
+        )
+    try:
+        sparse = msgspec.convert({"activation": pooling.activation_function}, Sparse)
+    except msgspec.ValidationError:
+        raise CardError(
+            f"{found.where}: {name} has activation_function {pooling.activation_function}; "
+            "supported are relu and log1p_relu"
+        ) from None
+    model = model_of(found)
+    return Tasks(
+        encode=EncodeTask(
+            sparse=sparse, prompts=model.texts, default_prompt=model.default_prompt_name
+        )
+    )
+
+
+def _labels(found: Found, config: Config) -> Tasks:
+    if config.activation is not None:
+        return _score(found, config, None)
+    if config.labels == 1:
+        raise CardError(
+            f"{found.where}: gives one number and does not say of what; write a card with "
+            "`score: {head: cross-encoder}` if it is a reranker, or with "
+            "`extract: {head: sequence-labels}` if it scores single texts"
+        )
+    names = [name.lower() for name in _names(found, config)]
+    return Tasks(extract=ExtractTask("nli" if "entailment" in names else "sequence-labels"))
+
+
+def _names(found: Found, config: Config) -> list[str]:
+    """The names of its labels. Raises `CardError` where nobody gave them any."""
+    names = list((config.id2label or {}).values())
+    if not names or all(name.startswith("LABEL_") for name in names):
+        raise CardError(
+            f"{found.where}: config.json names no labels; put them under its id2label, or write a "
+            "card with `extract: {head: ..., labels: [...]}`"
+        )
+    return names

@@ -1,0 +1,112 @@
+"""What is inferred for models that give terms, scores or labels, and what stays open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shoal.catalog.card import EncodeTask, ExtractTask, ScoreTask, Sparse, Tasks
+from shoal.catalog.infer import infer
+from shoal.catalog.parse import parse_card, to_yaml
+from shoal.errors import CardError
+
+from .made import TRANSFORMER, plain_files, write
+
+SEQUENCE, TOKENS = "BertForSequenceClassification", "BertForTokenClassification"
+ONE = {"0": "LABEL_0"}
+SPLADE = {
+    "idx": 1,
+    "name": "1",
+    "path": "1_SpladePooling",
+    "type": "sentence_transformers.sparse_encoder.modules.splade_pooling.SpladePooling",
+}
+
+
+def classifier(architecture: str = SEQUENCE, **config: Any) -> dict[str, Any]:
+    return plain_files(architectures=[architecture], **config)
+
+
+def cross_encoder(**said: Any) -> dict[str, Any]:
+    return classifier(id2label=ONE) | {
+        "modules.json": [TRANSFORMER],
+        "config_sentence_transformers.json": {"model_type": "CrossEncoder"} | said,
+        "sentence_bert_config.json": {"transformer_task": "sequence-classification"},
+    }
+
+
+def sparse(**pooling: Any) -> dict[str, Any]:
+    said = {"model_type": "SparseEncoder", "prompts": {"query": "q: "}}
+    return classifier("BertForMaskedLM") | {
+        "modules.json": [TRANSFORMER, SPLADE],
+        "config_sentence_transformers.json": said,
+        "sentence_bert_config.json": {"transformer_task": "fill-mask", "max_seq_length": 48},
+        "1_SpladePooling/config.json": {"pooling_strategy": "max"} | pooling,
+    }
+
+
+IDENTITY = "torch.nn.modules.linear.Identity"
+
+
+@pytest.mark.parametrize(
+    ("files", "tasks"),
+    [
+        (cross_encoder(), Tasks(score=ScoreTask())),
+        (cross_encoder(activation_fn=IDENTITY), Tasks(score=ScoreTask(activation="identity"))),
+        (
+            classifier(id2label=ONE, sentence_transformers={"activation_fn": IDENTITY}),
+            Tasks(score=ScoreTask(activation="identity")),
+        ),
+        (
+            classifier(id2label=ONE, sbert_ce_default_activation_function=IDENTITY),
+            Tasks(score=ScoreTask(activation="identity")),
+        ),
+        (
+            classifier(id2label={"0": "glad", "1": "sad"}),
+            Tasks(extract=ExtractTask("sequence-labels")),
+        ),
+        (
+            classifier(id2label={"0": "ENTAILMENT", "1": "other"}),
+            Tasks(extract=ExtractTask("nli")),
+        ),
+        (
+            classifier(TOKENS, id2label={"0": "O", "1": "B-PER"}),
+            Tasks(extract=ExtractTask("token-labels")),
+        ),
+        (sparse(), Tasks(encode=EncodeTask(sparse=Sparse(), prompts={"query": "q: "}))),
+        (
+            sparse(activation_function="log1p_relu"),
+            Tasks(
+                encode=EncodeTask(sparse=Sparse(activation="log1p_relu"), prompts={"query": "q: "})
+            ),
+        ),
+    ],
+)
+def test_tasks(tmp_path: Path, files: dict[str, Any], tasks: Tasks) -> None:
+    card = infer(str(write(tmp_path / "m", files)))
+    assert (card.family, card.tasks) == ("bert", tasks)
+    assert card.max_tokens == (48 if tasks.encode else 128)
+    assert card.description is None
+    assert parse_card(to_yaml(card), "m.yaml") == card
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (classifier(id2label=ONE), "gives one number and does not say of what; write a card with"),
+        (classifier(), "config.json names no labels; put them under its id2label"),
+        (classifier(TOKENS, id2label={"0": "LABEL_0", "1": "LABEL_1"}), "names no labels"),
+        (cross_encoder() | {"config.json": classifier()["config.json"]}, "of 2 labels"),
+        (cross_encoder(activation_fn="own.Tanh"), "its activation is own.Tanh; computed are"),
+        (cross_encoder() | {"modules.json": [TRANSFORMER, SPLADE]}, "supported is Transformer$"),
+        (sparse() | {"modules.json": [TRANSFORMER]}, r"supported is Transformer \+ SpladePooling"),
+        (sparse(pooling_strategy="sum"), "pools by sum; supported is max"),
+        (sparse(activation_function="gelu"), "activation_function gelu; supported are relu"),
+        (sparse() | {"1_SpladePooling/config.json": None}, "so the pooling is unknown"),
+        (sparse() | plain_files(), "names BertModel, not a class that is ForMaskedLM"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, files: dict[str, Any], message: str) -> None:
+    with pytest.raises(CardError, match=message):
+        infer(str(write(tmp_path / "m", files)))
