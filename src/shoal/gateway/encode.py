@@ -11,10 +11,9 @@ import msgspec
 from msgspec import Meta
 
 from shoal.catalog.card import Card
-from shoal.gateway.asking import Question, ask, card_for, item_limits, read_body
+from shoal.gateway.asking import Question
 from shoal.gateway.body import BodyDecoder, ItemLimits, checked_items
-from shoal.gateway.http import Request, Response
-from shoal.gateway.native import ITEM_SCHEMA, body_encoding, native_response
+from shoal.gateway.native import ITEM_SCHEMA, NativeRoute, Shape
 from shoal.gateway.options import EncodeOptions, checked_params
 from shoal.gateway.render import vectors_shape
 from shoal.gateway.service import Gateway
@@ -38,27 +37,17 @@ class EncodeBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _decoder = BodyDecoder(EncodeBody)
 
 
-class EncodeRoute:
-    """The route's handler, bound to a gateway."""
-
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
-    async def post(self, request: Request, model: str) -> Response:
-        """Embed the body's items with `model`."""
-        gateway = self._gateway
-        card = card_for(gateway, model, "encode")
-        encoding = body_encoding(request)
-        body = await read_body(gateway, request)
-        params, items = _read(body, encoding, card, item_limits(gateway, card))
-        del body  # only the items view it now
-        answers = await ask(gateway, request, Question(card, params, encoding, items))
-        return await native_response(request, model, answers, vectors_shape(params.dtype))
+def encode_route(gateway: Gateway) -> NativeRoute:
+    """The route, bound to a gateway."""
+    return NativeRoute(gateway, "encode", _read, _shape)
 
 
-def _read(
-    body: Buffer, encoding: Encoding, card: Card, limits: ItemLimits
-) -> tuple[EncodeParams, list[Buffer]]:
+def _read(body: Buffer, encoding: Encoding, card: Card, limits: ItemLimits) -> Question:
     decoded: EncodeBody = _decoder.decode(body, encoding)
     params = checked_params(decoded.params, card)
-    return params, checked_items(decoded.items, encoding, limits, "items")
+    return Question(card, params, encoding, checked_items(decoded.items, encoding, limits, "items"))
+
+
+def _shape(question: Question) -> Shape:
+    assert isinstance(question.params, EncodeParams)
+    return vectors_shape(question.params.dtype)

@@ -1,4 +1,4 @@
-"""What the native routes share: the formats of their bodies, and the shape of their answers.
+"""What the native routes share: how a request is answered, its formats, the shape of its answer.
 
 Decides JSON or MessagePack, and when a request fails with its items. It must not know tasks.
 """
@@ -8,17 +8,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from shoal.catalog.card import Card
 from shoal.errors import UnsupportedMediaType
-from shoal.gateway.asking import Answers
+from shoal.gateway.asking import Answers, Question, ask, card_for, item_limits, read_body
+from shoal.gateway.body import ItemLimits
 from shoal.gateway.envelope import error_response
 from shoal.gateway.headers import JSON, MSGPACK, MSGPACK_TYPES, media_type
 from shoal.gateway.http import Request, Response
 from shoal.gateway.render import json_list, located, msgpack_list
 from shoal.gateway.replies import ItemAnswer
-from shoal.values import Encoding
+from shoal.gateway.service import Gateway
+from shoal.values import Encoding, Task
+from shoal.wire.codec import Buffer
 
 #: One entry of an answer; the second argument tells whether it goes out as MessagePack.
 Shape = Callable[[ItemAnswer, bool], dict[str, Any]]
+
+#: A body to a question, or an error that says what is wrong with it.
+Read = Callable[[Buffer, Encoding, Card, ItemLimits], Question]
 
 #: Items as the native routes take them; the worker reads them (`tasks.encode.read_item`).
 ITEM_SCHEMA: dict[str, Any] = {
@@ -49,6 +56,32 @@ ITEM_SCHEMA: dict[str, Any] = {
         },
     ]
 }
+
+
+class NativeRoute:
+    """The handler of one task's route, bound to a gateway.
+
+    Args:
+        read: what is asked; the items may view the body, and nothing else.
+        shape: of the entries of its answer.
+    """
+
+    def __init__(
+        self, gateway: Gateway, task: Task, read: Read, shape: Callable[[Question], Shape]
+    ) -> None:
+        self._gateway, self._task, self._read, self._shape = gateway, task, read, shape
+
+    async def post(self, request: Request, model: str) -> Response:
+        """Have `model` do the task with the body's items."""
+        gateway = self._gateway
+        card = card_for(gateway, model, self._task)
+        encoding = body_encoding(request)
+        body = await read_body(gateway, request)
+        question = self._read(body, encoding, card, item_limits(gateway, card))
+        del body  # only the items view it now
+        shape = self._shape(question)
+        answers = await ask(gateway, request, question)
+        return await native_response(request, model, answers, shape)
 
 
 def body_encoding(request: Request) -> Encoding:

@@ -8,14 +8,14 @@ from shoal.gateway.compat.rerank import RerankRoute, cohere
 from shoal.gateway.compat.tei.bodies import tei
 from shoal.gateway.compat.tei.routes import WORK, TeiRoutes
 from shoal.gateway.compat.transcriptions import TranscriptionsRoute
-from shoal.gateway.encode import EncodeRoute
+from shoal.gateway.encode import encode_route
 from shoal.gateway.envelope import openai
-from shoal.gateway.extract import ExtractRoute
+from shoal.gateway.extract import extract_route
 from shoal.gateway.health import HealthRoute
 from shoal.gateway.models import ModelsRoute
 from shoal.gateway.openapi import OpenApiRoute
 from shoal.gateway.router import Route
-from shoal.gateway.score import ScoreRoute
+from shoal.gateway.score import score_route
 from shoal.gateway.service import Gateway
 
 
@@ -23,9 +23,9 @@ def routes(gateway: Gateway) -> list[Route]:
     """The routes, bound to `gateway`."""
     health, models, texts = HealthRoute(gateway), ModelsRoute(gateway), TeiRoutes(gateway)
     return [
-        Route("/v1/encode/{model}", {"POST": EncodeRoute(gateway).post}),
-        Route("/v1/score/{model}", {"POST": ScoreRoute(gateway).post}),
-        Route("/v1/extract/{model}", {"POST": ExtractRoute(gateway).post}),
+        Route("/v1/encode/{model}", {"POST": encode_route(gateway).post}),
+        Route("/v1/score/{model}", {"POST": score_route(gateway).post}),
+        Route("/v1/extract/{model}", {"POST": extract_route(gateway).post}),
         Route("/v1/embeddings", {"POST": EmbeddingsRoute(gateway).post}, openai),
         Route("/v1/moderations", {"POST": ModerationsRoute(gateway).post}, openai),
         Route("/v1/audio/transcriptions", {"POST": TranscriptionsRoute(gateway).post}, openai),

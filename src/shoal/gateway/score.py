@@ -13,10 +13,9 @@ from msgspec import Meta
 
 from shoal.catalog.card import Card
 from shoal.errors import InvalidRequest, PayloadTooLarge
-from shoal.gateway.asking import Question, ask, card_for, item_limits, read_body
+from shoal.gateway.asking import Question
 from shoal.gateway.body import BodyDecoder, ItemLimits, checked_item, checked_items
-from shoal.gateway.http import Request, Response
-from shoal.gateway.native import ITEM_SCHEMA, body_encoding, native_response
+from shoal.gateway.native import ITEM_SCHEMA, NativeRoute
 from shoal.gateway.render import item_shape
 from shoal.gateway.replies import ItemAnswer
 from shoal.gateway.service import Gateway
@@ -65,22 +64,9 @@ class ScoreBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _decoder = BodyDecoder(ScoreBody)
 
 
-class ScoreRoute:
-    """The route's handler, bound to a gateway."""
-
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
-    async def post(self, request: Request, model: str) -> Response:
-        """Score the body's items against its query with `model`."""
-        gateway = self._gateway
-        card = card_for(gateway, model, "score")
-        encoding = body_encoding(request)
-        body = await read_body(gateway, request)
-        question = _read(body, encoding, card, item_limits(gateway, card))
-        del body  # only the items view it now
-        answers = await ask(gateway, request, question)
-        return await native_response(request, model, answers, _shape)
+def score_route(gateway: Gateway) -> NativeRoute:
+    """The route, bound to a gateway."""
+    return NativeRoute(gateway, "score", _read, lambda _: _shape)
 
 
 def _read(body: Buffer, encoding: Encoding, card: Card, limits: ItemLimits) -> Question:
