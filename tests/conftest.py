@@ -4,7 +4,10 @@
 """
 
 import os
+import sys
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Generating a history of a state machine takes longer than its steps.
@@ -21,3 +24,12 @@ settings.register_profile(
     suppress_health_check=_SLOW,
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(autouse=True)
+def subnormal_floats() -> Iterator[None]:
+    """A torch runtime flushes them in its own process; one made in a test must not for the next."""
+    yield
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_flush_denormal(False)
