@@ -98,5 +98,5 @@ async def test_labels_of_a_model_s_own() -> None:
         extract_params(ExtractOptions(("PERS",)), ner)
     classes = card(extract=ExtractTask("sequence-labels", labels=["B-cell", "T-cell"]))
     assert extract_params(ExtractOptions(("B-cell",)), classes) == ExtractParams(("B-cell",))
-    spans = card(extract=ExtractTask("spans", labels=["date"]))
-    assert extract_params(ExtractOptions(), spans) == ExtractParams()
+    topics = card(extract=ExtractTask("nli", labels=["date"]))
+    assert extract_params(ExtractOptions(), topics) == ExtractParams()

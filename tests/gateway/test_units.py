@@ -84,7 +84,7 @@ def test_a_query_counts_with_each_document_and_labels_with_each_text() -> None:
     ]
     labels = ExtractParams(("a", "bc"))
     assert load_of(labels, card(extract=ExtractTask("nli"))).bytes(b"1234567890") == 23
-    assert load_of(labels, card(extract=ExtractTask("spans"))).bytes(b"1234567890") == 13
+    assert load_of(labels, card(extract=ExtractTask("token-labels"))).bytes(b"1234567890") == 13
     assert load_of(ExtractParams(), card(extract=ExtractTask("nli"))).bytes(b"12345") == 5
 
 

@@ -143,7 +143,6 @@ class ExtractTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         "token-labels",
         "sequence-labels",
         "nli",
-        "spans",
         "image-labels",
         "image-text",
         "transcript",

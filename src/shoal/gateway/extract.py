@@ -26,7 +26,7 @@ from shoal.wire.codec import Buffer
 #: Labels travel inside every unit, and each may be a sequence of its own for each item.
 LABELS_MOST, LABELS_MOST_BYTES = 1024, 64 * 1024
 #: Models that find whatever they are told to.
-OPEN_HEADS = ("nli", "spans", "image-text")
+OPEN_HEADS = ("nli", "image-text")
 
 
 class ExtractOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
