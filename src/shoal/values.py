@@ -21,14 +21,21 @@ Task = Literal["encode", "score", "extract", "generate"]
 
 
 class EncodeParams(msgspec.Struct, frozen=True, array_like=True, tag="encode"):
-    """What a caller may ask of `encode`, the same on the native and the OpenAI route."""
+    """What a caller may ask of `encode`, the same on the native and the OpenAI route.
+
+    Attributes:
+        normalize: None: as the card says.
+        prompt: the name of one of the card's prompts; None: its default one.
+        instruction: what the texts are read for, in the caller's words, in place of a prompt.
+    """
 
     outputs: tuple[str, ...] = ("dense",)
     dimensions: int | None = None
     dtype: VectorDType = "float32"
-    normalize: bool | None = None  # None: as the card says
+    normalize: bool | None = None
     truncate: bool = True
-    prompt: str | None = None  # the name of one of the card's prompts
+    prompt: str | None = None
+    instruction: str | None = None
 
 
 class ScoreParams(msgspec.Struct, frozen=True, array_like=True, tag="score"):
@@ -39,12 +46,14 @@ class ScoreParams(msgspec.Struct, frozen=True, array_like=True, tag="score"):
         raw: the model's logit, without the card's activation.
         truncate: cut documents that are too long; the query is kept.
         document_tokens: cut documents to so many, where a cross-encoder reads them.
+        instruction: what is looked for, in the caller's words; None: as the card says.
     """
 
     query: bytes
     raw: bool = False
     truncate: bool = True
     document_tokens: int | None = None
+    instruction: str | None = None
 
 
 class ExtractParams(msgspec.Struct, frozen=True, array_like=True, tag="extract"):

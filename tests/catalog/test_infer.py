@@ -234,6 +234,24 @@ def test_prompts(tmp_path: Path) -> None:
     assert (task.prompts, task.default_prompt) == (prompts, "query")
 
 
+@pytest.mark.parametrize(
+    ("prompts", "form"),
+    [
+        ({"query": "Instruct: Find passages\nQuery:", "document": ""}, "\nQuery:"),
+        ({"a": "Instruct: Find\nQuery: ", "b": "Instruct: Compare.\nQuery: "}, "\nQuery: "),
+        ({"a": "Instruct: Find\nQuery: ", "b": "Instruct: Compare.\nQuery:"}, None),
+        ({"query": "query: "}, None),
+    ],
+)
+def test_prompts_that_are_instructions(
+    tmp_path: Path, prompts: dict[str, str], form: str | None
+) -> None:
+    files = {**sentence_files(), "config_sentence_transformers.json": {"prompts": prompts}}
+    task = encode_of(infer(str(write(tmp_path / "m", files))))
+    expected = form and "Instruct: {instruction}" + form
+    assert (task.prompts, task.instruction_prompt) == (prompts, expected)
+
+
 def test_prompts_that_pooling_leaves_out(tmp_path: Path) -> None:
     files = sentence_files({"pooling_mode_mean_tokens": True, "include_prompt": False})
     infer(str(write(tmp_path / "without", files)))

@@ -115,6 +115,17 @@ def test_profiles_carry_options_for_the_runtime() -> None:
             "{dim: 32}, default_prompt: q",
             "f.yaml:5: tasks.encode.default_prompt: 'q' is no key of prompts",
         ),
+        (
+            "{dim: 32}",
+            "{dim: 32}, instruction_prompt: 'Find '",
+            "f.yaml:5: tasks.encode.instruction_prompt: 'Find ' has no place for {instruction}",
+        ),
+        (
+            "encode: {dense: {dim: 32}}",
+            "score: {head: yes-no, template: '{query} {document}', yes: 3, no: 4, "
+            "default_instruction: find}",
+            "f.yaml:5: tasks.score.default_instruction: goes with a `template` that has",
+        ),
         ("encode: {dense: {dim: 32}}", "encode: {}", "f.yaml:5: tasks.encode: needs an output"),
         (
             "encode: {dense: {dim: 32}}",

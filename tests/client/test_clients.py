@@ -96,7 +96,7 @@ def test_options_travel_and_unset_ones_do_not(ask: Ask, gateway: ScriptedGateway
         timeout_s=30,
     )
     assert (vectors.shape, vectors.dtype) == ((1, 2), np.float16)
-    ask(lambda c: c.encode(M, ["1"], truncate=False))
+    ask(lambda c: c.encode(M, ["1"], truncate=False, instruction="find"))
     first, second = gateway.seen
     assert first.path == "/v1/encode/org/a model"
     assert first.body["params"] == {
@@ -115,6 +115,7 @@ def test_options_travel_and_unset_ones_do_not(ask: Ask, gateway: ScriptedGateway
         "outputs": ["dense"],
         "dtype": "float32",
         "truncate": False,
+        "instruction": "find",
     }
 
 

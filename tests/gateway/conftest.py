@@ -49,6 +49,14 @@ def cards() -> list[Card]:
         card(),
         card("every-vector", aliases=(), encode=every),
         card("terms", aliases=(), encode=EncodeTask(sparse=Sparse())),
+        card(
+            "instructed",
+            aliases=(),
+            encode=EncodeTask(dense=Dense(DIM), instruction_prompt="Instruct: {instruction} "),
+            score=ScoreTask(
+                "yes-no", template="{instruction} {query} {document}", default_instruction="find"
+            ),
+        ),
         card("reranker", aliases=(), score=ScoreTask()),
         card("late", aliases=(), score=ScoreTask("maxsim")),
         card("logits", aliases=(), score=ScoreTask(activation="identity")),

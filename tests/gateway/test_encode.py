@@ -79,6 +79,25 @@ async def test_parameters_travel(gateway: Served, worker: ScriptedWorker) -> Non
     assert (params.normalize, params.truncate, params.prompt) == (False, False, "query")
 
 
+async def test_an_instruction_travels_to_a_model_that_takes_one(
+    gateway: Served, worker: ScriptedWorker
+) -> None:
+    said = "find what answers the question"
+    asked = {"items": ["a"], "params": {"instruction": said}}
+    assert (await gateway.post("/v1/encode/instructed", asked)).status_code == 200
+    assert worker.units[0].params == EncodeParams(instruction=said)
+    model = (await gateway.http.get("/v1/models/instructed")).json()
+    assert model["instructed"] == ["encode", "score"]
+    for wrong, status, says in ((" ", 400, "empty"), ("x" * 4097, 413, "4096")):
+        asked = {"items": ["a"], "params": {"instruction": wrong}}
+        response = await gateway.post("/v1/encode/instructed", asked)
+        assert (response.status_code, response.json()["error"]["param"]) == (
+            status,
+            "params.instruction",
+        )
+        assert says in response.json()["error"]["message"]
+
+
 async def test_an_alias_is_resolved_and_echoed(gateway: Served, worker: ScriptedWorker) -> None:
     response = await gateway.http.post("/v1/encode/tiny", json={"items": ["a"]})
     assert response.json()["model"] == "tiny"
@@ -152,6 +171,11 @@ async def test_an_answer_that_does_not_add_up_is_an_error_not_a_crash(
         ({"items": ["a"], "params": {"dimensions": "2"}}, "params.dimensions", "int"),
         ({"items": ["a"], "params": {"dtype": "int4"}}, "params.dtype", "float16"),
         ({"items": ["a"], "params": {"prompt": "qury"}}, "params.prompt", "'query'"),
+        (
+            {"items": ["a"], "params": {"instruction": "find"}},
+            "params.instruction",
+            "takes no instruction; its prompts are 'query', 'passage'",
+        ),
         ({"items": ["a"], "params": {"outputs": ["sparse"]}}, "params.outputs", "dense"),
         ({"items": ["a"], "params": {"outputs": []}}, "params.outputs", "empty"),
         ({"items": ["a"], "params": {"truncate": "yes"}}, "params.truncate", "bool"),

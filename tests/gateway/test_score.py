@@ -63,10 +63,23 @@ async def test_a_large_request_is_cut_with_its_query(
     assert {unit.params for unit in worker.units} == {ScoreParams(b'"q"')}
 
 
+async def test_an_instruction_travels_to_a_model_that_takes_one(
+    gateway: Served, worker: ScriptedWorker
+) -> None:
+    asked = {"query": "q", "items": ["a"], "params": {"instruction": "find the opposite"}}
+    assert (await gateway.post("/v1/score/instructed", asked)).status_code == 200
+    assert worker.units[0].params == ScoreParams(b'"q"', instruction="find the opposite")
+
+
 @pytest.mark.parametrize(
     ("body", "param", "says"),
     [
         ({"items": ["a"]}, "query", "missing"),
+        (
+            {"query": "q", "items": ["a"], "params": {"instruction": "find"}},
+            "params.instruction",
+            "takes no instruction",
+        ),
         ({"query": 3, "items": ["a"]}, "query", "it is a number"),
         ({"query": None, "items": ["a"]}, "query", "must be"),
         ({"query": "q", "items": []}, "items", "at least one"),
@@ -104,7 +117,7 @@ async def test_a_query_that_no_unit_can_carry_is_refused(gateway: Served) -> Non
         (
             "/v1/score/tiny",
             {},
-            "cannot score: it does encode; ask one that does: late, logits, reranker",
+            "cannot score: it does encode; ask one that does: instructed, late, logits, reranker",
         ),
         ("/v1/encode/reranker", {}, "cannot encode: it does score; ask one that does: every-"),
         ("/v1/embeddings", {"model": "ner", "input": "a"}, "cannot encode: it does extract"),

@@ -16,6 +16,8 @@ RuntimeKind = Literal["torch", "fake"]
 OUTPUTS = ("dense", "sparse", "multivector")
 #: A vector of fixed width for those of all tokens, which no runtime computes.
 MADE_OF_MULTIVECTOR = "fde"
+#: Where the caller's instruction stands in a prompt or a template.
+INSTRUCTION = "{instruction}"
 #: Heads of `score` that compare an output of `encode`, and which one.
 COMPARED = {"maxsim": "multivector", "cosine": "dense"}
 
@@ -96,6 +98,7 @@ class EncodeTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
     Attributes:
         prompts: by name, what comes before a text; `query` and `document` are names as any other.
+        instruction_prompt: what comes there if the caller says what for, with ``{instruction}``.
     """
 
     dense: Dense | None = None
@@ -103,6 +106,7 @@ class EncodeTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     multivector: Multivector | None = None
     prompts: dict[str, str] = {}
     default_prompt: str | None = None
+    instruction_prompt: str | None = None
 
     def outputs(self) -> list[str]:
         """What may be asked; the first one is what is answered if nothing is."""
@@ -117,7 +121,9 @@ class ScoreTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
         head: ``cross-encoder`` reads both as one text, ``yes-no`` asks a generator whether they
             match, ``maxsim`` and ``cosine`` compare what `encode` gives (late interaction, dense).
         activation: of a logit.
-        template: of the text that ``yes-no`` reads, with ``{query}`` and ``{document}``.
+        template: of the text that ``yes-no`` reads, with ``{query}`` and ``{document}``; maybe with
+            ``{instruction}`` before them.
+        default_instruction: what stands there unless the caller says.
         yes, no: token ids of its two answers.
     """
 
@@ -126,6 +132,7 @@ class ScoreTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     template: str | None = None
     yes: int | None = None
     no: int | None = None
+    default_instruction: str | None = None
 
 
 class ExtractTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -160,6 +167,14 @@ class Tasks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
     def names(self) -> list[str]:
         return [name for name in self.__struct_fields__ if getattr(self, name) is not None]
+
+    def instructed(self) -> list[str]:
+        """Those that take an instruction of the caller's."""
+        encode = self.encode is not None and self.encode.instruction_prompt is not None
+        score = self.score is not None and (
+            encode if self.score.head in COMPARED else self.score.default_instruction is not None
+        )
+        return [name for name, takes in (("encode", encode), ("score", score)) if takes]
 
 
 class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -8,6 +8,7 @@ from itertools import chain
 
 from shoal.catalog.card import (
     COMPARED,
+    INSTRUCTION,
     OUTPUTS,
     Card,
     EncodeTask,
@@ -171,6 +172,9 @@ def _encode(task: EncodeTask) -> Iterator[Problem]:
         known = ", ".join(task.prompts) or "none"
         text = f"'{task.default_prompt}' is no key of prompts; they are: {known}"
         yield (*where, "default_prompt"), text
+    if task.instruction_prompt is not None and INSTRUCTION not in task.instruction_prompt:
+        text = f"'{task.instruction_prompt}' has no place for {INSTRUCTION}"
+        yield (*where, "instruction_prompt"), text
 
 
 def _score(task: ScoreTask, encode: EncodeTask | None) -> Iterator[Problem]:
@@ -178,6 +182,12 @@ def _score(task: ScoreTask, encode: EncodeTask | None) -> Iterator[Problem]:
         for key in ("template", "yes", "no"):
             if getattr(task, key) is None:
                 yield ("tasks", "score"), f"head 'yes-no' needs `{key}`"
+    place = INSTRUCTION in (task.template or "").partition("{document}")[0]
+    if place != (task.default_instruction is not None):
+        text = (
+            f"goes with a `template` that has {INSTRUCTION} before {{document}}, and that with it"
+        )
+        yield ("tasks", "score", "default_instruction"), text
     compared = COMPARED.get(task.head)
     if compared is not None and getattr(encode, compared, None) is None:
         yield ("tasks", "score"), f"head '{task.head}' compares what `encode: {compared}` gives"

@@ -170,4 +170,5 @@ def _encode(config: Config, pipeline: Pipeline, found: Found) -> EncodeTask:
         ),
         prompts=pipeline.prompts,
         default_prompt=pipeline.default_prompt,
+        instruction_prompt=pipeline.instruction_prompt,
     )

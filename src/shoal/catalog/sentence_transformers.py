@@ -8,11 +8,12 @@ Source: the configuration that sentence-transformers 2 to 6 writes.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
 
-from shoal.catalog.card import Pooling
+from shoal.catalog.card import INSTRUCTION, Pooling
 from shoal.catalog.folder import Found
 from shoal.errors import CardError
 
@@ -31,6 +32,9 @@ _TRANSFORMER_FILES = [
     f"sentence_{kind}_config.json"
     for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 ]
+
+#: The prompts of E5, GTE-Qwen2 and Qwen3-Embedding; they differ in the space at the end.
+_INSTRUCTED = re.compile(r"Instruct: [^\n]+(\nQuery: ?)")
 
 
 class Pipeline(msgspec.Struct, frozen=True):
@@ -53,6 +57,7 @@ class Pipeline(msgspec.Struct, frozen=True):
     lowercase: bool = False
     prompts: dict[str, str] = {}
     default_prompt: str | None = None
+    instruction_prompt: str | None = None
 
 
 class _Module(msgspec.Struct):
@@ -83,6 +88,16 @@ class Model(msgspec.Struct):
     def texts(self) -> dict[str, str]:
         """The prompts that there are."""
         return {name: text for name, text in (self.prompts or {}).items() if text is not None}
+
+    @property
+    def instruction_prompt(self) -> str | None:
+        """The form that its prompts have in common, where one of them is an instruction."""
+        forms = {
+            f"Instruct: {INSTRUCTION}{asked[1]}"
+            for text in self.texts.values()
+            if (asked := _INSTRUCTED.fullmatch(text))
+        }
+        return forms.pop() if len(forms) == 1 else None
 
 
 def model_of(found: Found) -> Model:
@@ -128,6 +143,7 @@ def read_pipeline(found: Found) -> Pipeline | None:
         lowercase=transformer.do_lower_case,
         prompts=prompts,
         default_prompt=model.default_prompt_name,
+        instruction_prompt=model.instruction_prompt,
     )
 
 

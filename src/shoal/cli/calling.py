@@ -45,6 +45,10 @@ AsLines = Annotated[
 Lines = Annotated[
     str | None, typer.Option("--output", "-o", help="Write `.jsonl`; `-` for stdout.")
 ]
+Instruction = Annotated[
+    str | None,
+    typer.Option(help="What the texts are read for, of a model that takes an instruction."),
+]
 Truncate = Annotated[bool, typer.Option(help="Cut items that are too long, or let them fail.")]
 Bulk = Annotated[
     bool, typer.Option("--bulk", help="Run in what interactive work leaves; raise --timeout.")

@@ -16,6 +16,7 @@ from shoal.cli.calling import (
     Field,
     File,
     Files,
+    Instruction,
     Key,
     ModelName,
     Priority,
@@ -77,6 +78,7 @@ def encode(
     normalize: Annotated[
         bool | None, typer.Option(help="Unit length or not; unset: as the model's card says.")
     ] = None,
+    instruction: Instruction = None,
     truncate: Truncate = True,
     bulk: Bulk = False,
     priority: Priority = 0,
@@ -106,6 +108,7 @@ def encode(
             dimensions=dimensions,
             dtype=dtype.value,
             normalize=normalize,
+            instruction=instruction,
             truncate=truncate,
             bulk=bulk,
             priority=priority,

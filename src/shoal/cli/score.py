@@ -12,6 +12,7 @@ from shoal.cli.calling import (
     Field,
     File,
     Files,
+    Instruction,
     Key,
     Lines,
     ModelName,
@@ -46,6 +47,7 @@ def score(
         int, typer.Option(parser=whole(1), help="Show so many of the best in the table.")
     ] = 10,
     raw: Annotated[bool, typer.Option("--raw", help="Logits.")] = False,
+    instruction: Instruction = None,
     truncate: Truncate = True,
     bulk: Bulk = False,
     priority: Priority = 0,
@@ -72,6 +74,7 @@ def score(
             items,
             progress=shows_bar(len(items)),
             raw=raw,
+            instruction=instruction,
             truncate=truncate,
             bulk=bulk,
             priority=priority,

@@ -28,6 +28,7 @@ class Model(msgspec.Struct, frozen=True):
         dims: task -> width of a vector.
         outputs: of `encode`, which vectors; the first is what is answered if none is asked.
         labels: of `extract`, what it knows; empty: as its files say, or whatever it is asked.
+        instructed: tasks that take an `instruction` of your own.
         state: ``resident``, ``loading`` or ``failed``; ``available`` while no worker has it.
         lanes: devices that hold it now.
         bytes: what one copy holds, or held, as measured; 0 until a worker told.
@@ -47,6 +48,7 @@ class Model(msgspec.Struct, frozen=True):
     bytes: int = 0
     outputs: list[str] = []
     labels: list[str] = []
+    instructed: list[str] = []
 
 
 class ModelList(msgspec.Struct, frozen=True):

@@ -29,6 +29,7 @@ class EncodeOptions(TurnOptions, total=False):
         outputs: ``dense``, ``sparse``, ``multivector``, as the model has them; unset: its first.
             `encode` gives dense vectors alone, `encode_detailed` all.
         prompt: name of one of the model's prompts, such as ``query``.
+        instruction: what the texts are read for, in your own words, of a model that takes one.
         dimensions: cut vectors to this many values and normalise them again (Matryoshka).
         dtype: element type of the vectors; ``float16`` halves what travels. ``int8``, ``uint8``
             and ``binary`` vectors are restored with `Encoded.restored`.
@@ -38,6 +39,7 @@ class EncodeOptions(TurnOptions, total=False):
 
     outputs: Sequence[str] | None
     prompt: str | None
+    instruction: str | None
     dimensions: int | None
     dtype: VectorDType
     normalize: bool | None

@@ -24,11 +24,13 @@ class ScoreOptions(TurnOptions, total=False):
         truncate: cut documents that are too long (the default); false: they are errors.
         document_tokens: cut documents to so many tokens, of a model that reads query and document
             as one.
+        instruction: what is looked for, in your own words, of a model that takes one.
     """
 
     raw: bool
     truncate: bool
     document_tokens: int | None
+    instruction: str | None
 
 
 class _Item(ItemBody, frozen=True):

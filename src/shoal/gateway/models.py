@@ -17,6 +17,7 @@ class ModelObject(msgspec.Struct, frozen=True):
         outputs: of `encode`, which vectors; the first is what is answered if none is asked.
         labels: of `extract`, what it knows; empty: as its files say, or whatever it is asked.
         state: `resident`, `loading` or `failed`; `available` while no worker has it.
+        instructed: tasks that take an `instruction` of the caller's.
         lanes: devices that hold it now; `bytes`: what one copy holds or held, 0 if not known.
     """
 
@@ -36,6 +37,7 @@ class ModelObject(msgspec.Struct, frozen=True):
     bytes: int
     outputs: list[str] = []
     labels: list[str] = []
+    instructed: list[str] = []
     object: str = "model"
 
 
@@ -76,4 +78,5 @@ class ModelsRoute:
             bytes=bytes_,
             outputs=encode.outputs() if encode else [],
             labels=extract.labels if extract else [],
+            instructed=card.tasks.instructed(),
         )

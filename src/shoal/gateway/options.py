@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from shoal.catalog.card import Card, EncodeTask
 from shoal.errors import InvalidRequest, nearest
+from shoal.gateway.instructions import Instruction, checked_instruction
 from shoal.values import EncodeParams, VectorDType
 
 DTYPES: tuple[str, ...] = get_args(VectorDType)
@@ -43,6 +44,7 @@ class EncodeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     prompt: Annotated[
         str | None, Meta(description="Name of one of the card's prompts, put before each text.")
     ] = None
+    instruction: Instruction = None
 
 
 def checked_params(options: EncodeOptions, card: Card, prefix: str = "params.") -> EncodeParams:
@@ -56,6 +58,12 @@ def checked_params(options: EncodeOptions, card: Card, prefix: str = "params.") 
     outputs = _checked_outputs(options.outputs, card, task, prefix)
     _check_dimensions(options.dimensions, card, task, prefix)
     _check_prompt(options.prompt, card, task, prefix)
+    where = f"{prefix}instruction"
+    instruction = checked_instruction(options.instruction, card, "encode", where)
+    if instruction is not None and options.prompt is not None:
+        raise InvalidRequest(
+            f"{where} stands in place of a prompt: leave out {prefix}prompt", param=where
+        )
     if options.dtype not in DTYPES:
         raise InvalidRequest(
             f"{prefix}dtype '{options.dtype}' is not known: use one of {', '.join(DTYPES)}",
@@ -68,6 +76,7 @@ def checked_params(options: EncodeOptions, card: Card, prefix: str = "params.") 
         options.normalize,
         options.truncate,
         options.prompt,
+        instruction,
     )
 
 

@@ -15,6 +15,7 @@ from shoal.catalog.card import Card
 from shoal.errors import InvalidRequest, PayloadTooLarge
 from shoal.gateway.asking import Question
 from shoal.gateway.body import BodyDecoder, ItemLimits, checked_item, checked_items
+from shoal.gateway.instructions import Instruction, checked_instruction
 from shoal.gateway.native import ITEM_SCHEMA, NativeRoute
 from shoal.gateway.render import item_shape
 from shoal.gateway.replies import ItemAnswer
@@ -39,6 +40,7 @@ class ScoreOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         int | None,
         Meta(description="Cut documents to so many tokens, of a model that reads both as one."),
     ] = None
+    instruction: Instruction = None
 
 
 class ScoreBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -77,7 +79,9 @@ def _read(body: Buffer, encoding: Encoding, card: Card, limits: ItemLimits) -> Q
     if most is not None and not options.truncate:
         where = "params.document_tokens"
         raise InvalidRequest(f"{where} cuts documents, and truncate is false", param=where)
-    params = ScoreParams(query, options.raw, options.truncate, most)
+    where = "params.instruction"
+    instruction = checked_instruction(options.instruction, card, "score", where)
+    params = ScoreParams(query, options.raw, options.truncate, most, instruction)
     return Question(card, params, encoding, checked_items(decoded.items, encoding, limits, "items"))
 
 

@@ -57,7 +57,8 @@ class Load(msgspec.Struct, frozen=True):
     """What of a request each item is computed with.
 
     Attributes:
-        beside_bytes: of the query, or of all labels; they travel with each unit too.
+        beside_bytes: of the query and the instruction, or of all labels; they travel with each
+            unit too.
         readings: how often an item is read, once for each label where it is tested for them.
         sequences: how many an item is for its model, each of at most its longest.
     """
@@ -107,10 +108,10 @@ class UnitLimits(msgspec.Struct, frozen=True):
 def load_of(params: Params, card: Card) -> Load:
     """What each item is computed with."""
     match params:
-        case EncodeParams():
-            return ALONE
-        case ScoreParams(query):
-            return Load(len(query))
+        case EncodeParams(instruction=instruction):
+            return Load(len((instruction or "").encode()))
+        case ScoreParams(query, instruction=instruction):
+            return Load(len(query) + len((instruction or "").encode()))
         case ExtractParams(labels):
             if not labels:
                 return ALONE

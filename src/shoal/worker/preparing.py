@@ -18,7 +18,7 @@ from queue import SimpleQueue
 
 from shoal.errors import ComputeFailed, InvalidItem, ShoalError
 from shoal.tasks import encode
-from shoal.values import Encoding, ExtractParams, ScoreParams
+from shoal.values import EncodeParams, Encoding, ExtractParams, ScoreParams
 from shoal.wire.codec import Buffer
 from shoal.wire.queue import Unit
 from shoal.worker.payloads import Contents, Fetching
@@ -52,10 +52,13 @@ class Preparing:
 
     def _begin(self, unit: Unit, preparer: Preparer, contents: Contents) -> None:
         size = sum(len(item) for item in contents if not isinstance(item, ShoalError))
-        if isinstance(unit.params, ScoreParams):
-            size += len(unit.params.query)
-        elif isinstance(unit.params, ExtractParams) and unit.params.labels:
-            size *= len(unit.params.labels)  # read with each, at most
+        match unit.params:
+            case EncodeParams(instruction=str(instruction)):
+                size += len(instruction) * len(contents)  # read before each
+            case ScoreParams(query=query):
+                size += len(query)
+            case ExtractParams(labels=labels) if labels:
+                size *= len(labels)  # read with each, at most
         large = preparer.slow or size > LARGE_BYTES
         (self._large if large else self._small).submit(unit, contents, preparer)
 

@@ -138,3 +138,20 @@ def test_dense_vectors_are_compared_by_their_cosine(save: Save) -> None:
     assert document.finish(rows, {"dense": np.array([1.0, 1.0])}) == {
         "score": pytest.approx(0.5**0.5)
     }
+
+
+def test_an_instruction_is_the_querys_alone(save: Save) -> None:
+    task = EncodeTask(
+        multivector=Multivector(8, query_tokens=8),
+        prompts={"document": "query: "},
+        instruction_prompt="{instruction} query: ",
+    )
+    tokenizer = bert_like()
+    tokenizer.add_tokens(["query:"])
+    card = Card("late", Source(dir="."), "bert", Tasks(task, ScoreTask("maxsim")), max_tokens=12)
+    texts = TextPreparer(card, save(tokenizer))
+    params = ScoreParams(b"", instruction="bird")
+    document, query = prepared(texts.prepare(["fish"], params, "a"))
+    mark = tokenizer.token_to_id("query:")
+    assert ids(document) == [CLS, mark, FISH, SEP]
+    assert ids(query) == [CLS, BIRD, mark, A, SEP, MASK, MASK, MASK]

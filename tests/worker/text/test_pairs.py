@@ -8,7 +8,7 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from shoal.catalog.card import Card, ScoreTask, Source, Tasks
-from shoal.errors import InvalidItem, ModelLoadFailed, ShoalError, TooManyTokens
+from shoal.errors import InvalidItem, InvalidRequest, ModelLoadFailed, ShoalError, TooManyTokens
 from shoal.tasks.encode import Item, Media
 from shoal.values import ScoreParams
 from shoal.worker.prepared import Prepared
@@ -131,6 +131,26 @@ def test_a_template_is_one_text_and_only_its_document_is_cut(save: Save) -> None
     assert cut.truncated
     with pytest.raises(TooManyTokens):
         one(preparer, "bird", "fish " * 9, truncate=False)
+
+
+def test_a_template_says_what_the_caller_looks_for(save: Save) -> None:
+    template = "{instruction} query: {query} a {document} swims"
+    task = ScoreTask("yes-no", template=template, default_instruction="bird")
+    preparer = TextPreparer(card_of(task), save(roberta_like()))
+    tokenizer = roberta_like()
+
+    def read(instruction: str | None, query: str) -> list[str]:
+        params = ScoreParams(b"", instruction=instruction)
+        (out,) = preparer.prepare(["fish"], params, query)
+        assert isinstance(out, Prepared)
+        assert out.ids is not None
+        return [str(tokenizer.id_to_token(int(number))) for number in out.ids]
+
+    after = ["query:", "a", "a", "fish", "swims", "</s>"]
+    assert read(None, "a") == ["<s>", "bird", *after]
+    assert read("fish", "a") == ["<s>", "fish", *after]
+    with pytest.raises(InvalidRequest, match="no room"):
+        read("fish fish fish fish", "a")
 
 
 @pytest.mark.parametrize("template", [None, "{document}", "{document} {query}"])

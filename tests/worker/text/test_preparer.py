@@ -5,7 +5,7 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from shoal.catalog.card import Card, Dense, EncodeTask, Source, Tasks
-from shoal.errors import InvalidItem, ModelLoadFailed, ShoalError, TooManyTokens
+from shoal.errors import InvalidItem, InvalidRequest, ModelLoadFailed, ShoalError, TooManyTokens
 from shoal.values import EncodeParams
 from shoal.worker.prepared import Prepared
 from shoal.worker.text import PlainPreparer, TextPreparer
@@ -110,6 +110,26 @@ def test_prompts_go_before_text(folder: Path) -> None:
     )
     assert ids(one(TextPreparer(default, folder), "a fish")) == [1, 7, 4, 5, 2]
     assert ids(one(TextPreparer(default, folder), [4])) == [1, 4, 2]
+
+
+def test_an_instruction_stands_in_place_of_a_prompt(folder: Path) -> None:
+    task = EncodeTask(
+        dense=Dense(4),
+        prompts={"q": "a "},
+        default_prompt="q",
+        instruction_prompt="{instruction} query: ",
+    )
+    preparer = TextPreparer(msgspec.structs.replace(CARD, tasks=Tasks(encode=task)), folder)
+    assert ids(one(preparer, "fish", instruction="bird")) == [1, 6, 7, 5, 2]
+    assert ids(one(preparer, "fish")) == [1, 4, 5, 2]
+    with pytest.raises(InvalidItem, match="an instruction cannot be put before token ids"):
+        one(preparer, [5], instruction="bird")
+    with pytest.raises(InvalidRequest, match="no room for a text: the model takes 6 tokens"):
+        one(preparer, "fish", instruction="bird bird bird")
+    plain = PlainPreparer(msgspec.structs.replace(CARD, tasks=Tasks(encode=task)))
+    (out,) = plain.prepare(["fish"], EncodeParams(instruction="bird"))
+    assert isinstance(out, Prepared)
+    assert out.text == "bird query: fish"
 
 
 @pytest.mark.parametrize("token", [-1, 8, 2**40])

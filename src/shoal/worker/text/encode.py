@@ -15,7 +15,7 @@ from shoal.tasks.encode import Item, Media
 from shoal.tasks.outputs import of_tokens
 from shoal.values import EncodeParams
 from shoal.worker.prepared import Finish, Prepared
-from shoal.worker.text.prompts import is_query, prompt_of
+from shoal.worker.text.prompts import check_room, is_query, prompt_of
 from shoal.worker.text.sequence import Frame, each, text_only, texts_in
 from shoal.worker.text.tokens import Tokens
 from shoal.worker.vectors import encoded
@@ -60,7 +60,10 @@ class EncodeTexts:
         self._plain = Frame(tokens.before, tokens.after, tokens.limit)
 
     def prepare(self, items: list[Item], params: EncodeParams) -> list[Prepared | ShoalError]:
-        """Token ids of each item, or its error."""
+        """Token ids of each item, or its error.
+
+        Raises `InvalidRequest` for an instruction that leaves no room for a text.
+        """
         form = self._form(params, query=is_query(self._card, params))
         content_of = partial(self._content, params)
         if not of_tokens(params.outputs):
@@ -88,6 +91,8 @@ class EncodeTexts:
 
     def _form(self, params: EncodeParams, *, query: bool) -> _Form:
         prompt = prompt_of(self._card, params)
+        if params.instruction is not None:
+            check_room(self._tokens, prompt, self._plain.room)
         if self._multivector is None:
             return _Form(self._plain, prompt)
         fill = (self._multivector.query_tokens or 0) if query and of_tokens(params.outputs) else 0
@@ -132,8 +137,9 @@ class EncodeTexts:
         """Checked token ids without special tokens, whether the caller added them or not."""
         if isinstance(ids, Media):
             raise InvalidItem("this model takes text, no images or audio")
-        if params.prompt and prompt_of(self._card, params):
-            raise InvalidItem("a prompt cannot be put before token ids; send text, or no prompt")
+        asked = "an instruction" if params.instruction else params.prompt and "a prompt"
+        if asked and prompt_of(self._card, params):
+            raise InvalidItem(f"{asked} cannot be put before token ids; send text, or do without")
         tokens = self._tokens
         for position, token in enumerate(ids):
             if not 0 <= token < tokens.vocabulary:

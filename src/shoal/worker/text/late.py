@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+import msgspec
+
 from shoal.catalog.card import Card
 from shoal.errors import ShoalError
 from shoal.tasks.encode import Item
@@ -29,9 +31,11 @@ class LateTexts:
     ) -> list[Prepared | ShoalError]:
         """Each document or its error, and then the query, computed once for all of them.
 
-        Raises `TooManyTokens` for a query that must not be cut.
+        Raises `TooManyTokens` for a query that must not be cut, `InvalidRequest` for an instruction
+        that leaves no room for it.
         """
-        (first,) = self._texts.compared([query], self._asked(QUERY, params), None, query=True)
+        asked = msgspec.structs.replace(self._asked(QUERY, params), instruction=params.instruction)
+        (first,) = self._texts.compared([query], asked, None, query=True)
         if isinstance(first, ShoalError):
             raise first
         asked = self._asked(DOCUMENT, params)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from shoal.catalog.card import Card
+from shoal.catalog.card import INSTRUCTION, Card
 from shoal.errors import ModelLoadFailed, ShoalError
 from shoal.tasks.encode import Item
 from shoal.tasks.score import shares
 from shoal.values import ScoreParams
 from shoal.worker.prepared import Prepared
+from shoal.worker.text.prompts import check_room
 from shoal.worker.text.sequence import Frame, array_of, each, text_only, texts_in, too_many
 from shoal.worker.text.tokens import Tokens
 
@@ -74,6 +75,7 @@ class TemplateTexts:
             raise ModelLoadFailed(
                 f"card '{card.name}': `template` of `score` needs {{query}}, then {{document}}"
             )
+        self._instruction = (card.tasks.score and card.tasks.score.default_instruction) or ""
         self._tokens = tokens
         (after,) = tokens.content([tail], tokens.limit)
         self._frame = Frame(tokens.before, [*after, *tokens.after], tokens.limit)
@@ -81,8 +83,17 @@ class TemplateTexts:
     def prepare(
         self, items: list[Item], params: ScoreParams, query: str
     ) -> list[Prepared | ShoalError]:
-        """Token ids of each question, or its error; what is too long is cut at the document's end."""
-        head = self._head.replace("{query}", query)
+        """Token ids of each question, or its error; what is too long is cut at the document's end.
+
+        Raises `InvalidRequest` for an instruction that leaves no room for a text.
+        """
+        instruction = self._instruction if params.instruction is None else params.instruction
+        before, _, after = (
+            part.replace(INSTRUCTION, instruction) for part in self._head.partition("{query}")
+        )
+        if params.instruction is not None:
+            check_room(self._tokens, before + after, self._frame.room)
+        head = before + query + after
         contents = self._tokens.content(texts_in(items), self._frame.room, head)
         fit = partial(self._frame.fit, truncate=params.truncate)
         return each(items, contents, fit, text_only)

@@ -105,7 +105,11 @@ async def test_info_and_health(gateway: Served) -> None:
 @pytest.mark.parametrize(
     ("path", "body", "says"),
     [
-        ("/embed", {"inputs": "a"}, "name a model that can encode: one of every-vector, org/tiny"),
+        (
+            "/embed",
+            {"inputs": "a"},
+            "name a model that can encode: one of every-vector, instructed, org/tiny",
+        ),
         ("/info", None, "name a model: one of"),
         ("/embed?model=tiny", {"inputs": 3}, "inputs must be a string"),
         ("/embed?model=tiny", {"inputs": []}, "at least one"),
