@@ -119,9 +119,10 @@ class Features(msgspec.Struct, frozen=True, array_like=True):
         )
 
 
-def estimated_features(text_bytes: int, items: int) -> Features:
-    """A guess before anything is tokenized: items of equal length, each with two special tokens."""
-    tokens = int(text_bytes / BYTES_PER_TOKEN) + 2 * items
+def estimated_features(text_bytes: int, items: int, longest: int) -> Features:
+    """A guess before anything is tokenized: items of equal length, each with two special tokens and
+    of no more than `longest`, at which they are cut."""
+    tokens = min(int(text_bytes / BYTES_PER_TOKEN) + 2 * items, longest * items)
     return Features(tokens, items, tokens * tokens // max(1, items))
 
 

@@ -271,7 +271,7 @@ class Outside:
             f"u{len(self.units)}",
             request,
             model,
-            estimated_features(sum(lengths) * 4, len(lengths)),
+            estimated_features(sum(lengths) * 4, len(lengths), 512),
             self.now + budget_s,
             klass,
             f"tenant of {request[0]}",

@@ -21,8 +21,9 @@ from shoal.gateway.body import BodyDecoder, ItemLimits, checked_items
 from shoal.gateway.encode import EncodeBody
 from shoal.gateway.job import Job
 from shoal.gateway.payloads import UPLOADS, Uploads
-from shoal.gateway.units import answer_size, load_of
+from shoal.gateway.units import answer_size
 from shoal.settings import GatewaySettings
+from shoal.tasks.reading import reading_of
 from shoal.telemetry.metrics import GatewayMetrics
 from shoal.values import ScoreParams
 from tests.gateway.conftest import Served, card, serving, until
@@ -236,12 +237,13 @@ async def test_a_long_query_makes_no_document_too_large_for_the_queue() -> None:
     settings = GatewaySettings(payload_bytes=4096)
     uploads = Uploads(settings, 80_000, GatewayMetrics(), lambda event: None)
     query = ScoreParams(b"q" * 50_000)
-    scoring = card(score=ScoreTask())
-    size, load = answer_size(query, scoring), load_of(query, scoring)
-    job = Job("k", scoring, size, query, "json", [b"d" * 4000], 1.0, load)
-    assert uploads.of(job) == {}
-    with pytest.raises(PayloadTooLarge, match="above 4096"):
-        uploads.of(msgspec.structs.replace(job, items=[b"d" * 4097]))
+    for head in ("cross-encoder", "maxsim"):
+        scoring = card(score=ScoreTask(head))
+        size, reading = answer_size(query, scoring), reading_of(query, scoring.tasks)
+        job = Job("k", scoring, size, query, "json", [b"d" * 4000], 1.0, reading)
+        assert uploads.of(job) == {}
+        with pytest.raises(PayloadTooLarge, match="above 4096"):
+            uploads.of(msgspec.structs.replace(job, items=[b"d" * 4097]))
 
 
 async def test_the_broker_s_own_limit_counts_where_it_is_lower(

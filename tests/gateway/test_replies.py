@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from shoal.errors import ErrorInfo, ProtocolError
 from shoal.gateway.replies import Answer, ItemAnswer, PartJoiner, items_of
 from shoal.gateway.units import Span
+from shoal.tasks.reading import Size
 from shoal.wire.arrays import to_wire
 from shoal.wire.queue import Reply, ReplyPart
 
@@ -85,7 +86,7 @@ def test_rows_go_to_the_items_that_did_not_fail() -> None:
     rows = to_wire(np.array([[1.0], [3.0]], dtype=np.float32))
     error = ErrorInfo("too_many_tokens", "too long", 400)
     reply = Reply("u", "w", "a", [5, 0, 7], [2], {1: error}, {"dense": rows})
-    items = items_of(Answer(Span(10, 13, 9), reply))
+    items = items_of(Answer(Span(10, 13, Size(9, 3)), reply))
     assert [item.position for item in items] == [10, 11, 12]
     assert [item.error for item in items] == [None, error, None]
     assert [dense_of(item).tolist() for item in items if not item.error] == [[1.0], [3.0]]
@@ -95,4 +96,6 @@ def test_rows_go_to_the_items_that_did_not_fail() -> None:
 def test_a_reply_that_does_not_add_up_is_refused() -> None:
     rows = to_wire(np.zeros((1, 4), dtype=np.float32))
     with pytest.raises(ProtocolError, match="2 items"):
-        items_of(Answer(Span(0, 2, 9), Reply("u", "w", "a", [1, 1], outputs={"dense": rows})))
+        items_of(
+            Answer(Span(0, 2, Size(9, 2)), Reply("u", "w", "a", [1, 1], outputs={"dense": rows}))
+        )

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.catalog.card import Dense, EncodeTask, ExtractTask, Multivector, ScoreTask
+from shoal.catalog.card import Dense, EncodeTask, ExtractTask, Multivector, ScoreTask, Tasks
 from shoal.core.admission_events import Rate
 from shoal.gateway.units import (
     REPLY_BYTES,
@@ -12,9 +12,9 @@ from shoal.gateway.units import (
     answer_size,
     bounded_by_reply,
     cut,
-    load_of,
 )
 from shoal.tasks.labels import labelled
+from shoal.tasks.reading import Size, reading_of
 from shoal.values import BYTES_PER_TOKEN, EncodeParams, ExtractParams, ScoreParams
 from tests.gateway.conftest import card
 
@@ -24,11 +24,14 @@ RATE = Rate(seconds_per_byte=1e-3, seconds_per_item=0.0)
 
 def test_units_are_bounded_by_items_and_bytes() -> None:
     assert cut([b"abc"] * 5, UnitLimits(2, 100), RATE) == [
-        Span(0, 2, 6),
-        Span(2, 4, 6),
-        Span(4, 5, 3),
+        Span(0, 2, Size(6, 2)),
+        Span(2, 4, Size(6, 2)),
+        Span(4, 5, Size(3, 1)),
     ]
-    assert cut([b"abc"] * 3, UnitLimits(64, 7), RATE) == [Span(0, 2, 6), Span(2, 3, 3)]
+    assert cut([b"abc"] * 3, UnitLimits(64, 7), RATE) == [
+        Span(0, 2, Size(6, 2)),
+        Span(2, 3, Size(3, 1)),
+    ]
 
 
 def test_units_are_bounded_by_predicted_seconds() -> None:
@@ -39,9 +42,9 @@ def test_units_are_bounded_by_predicted_seconds() -> None:
 
 def test_an_item_over_the_limit_is_a_unit_of_its_own() -> None:
     assert cut([b"a", b"b" * 50, b"c"], UnitLimits(64, 10), RATE) == [
-        Span(0, 1, 1),
-        Span(1, 2, 50),
-        Span(2, 3, 1),
+        Span(0, 1, Size(1, 1)),
+        Span(1, 2, Size(50, 1)),
+        Span(2, 3, Size(1, 1)),
     ]
 
 
@@ -74,29 +77,27 @@ def test_fixed_dimensional_encodings_make_small_units() -> None:
     assert bounded_by_reply(UnitLimits(64, 64 * 1024, 1.0), size).items == 12
 
 
-def test_a_query_counts_with_each_document_and_labels_with_each_text() -> None:
-    limits = UnitLimits(64, 1 << 16, seconds=0.1)
-    query = load_of(ScoreParams(b"x" * 30), card(score=ScoreTask()))
-    assert [(s.items, s.bytes) for s in cut([b"y" * 20] * 5, limits, RATE, query)] == [
-        (2, 100),
-        (2, 100),
-        (1, 50),
+def test_a_query_counts_with_each_document_or_once_a_unit_as_its_model_reads_it() -> None:
+    limits, query = UnitLimits(64, 1 << 16, seconds=0.1), ScoreParams(b"x" * 30)
+    pairs = reading_of(query, Tasks(score=ScoreTask()))
+    assert cut([b"y" * 20] * 5, limits, RATE, pairs) == [
+        Span(0, 2, Size(100, 2)),
+        Span(2, 4, Size(100, 2)),
+        Span(4, 5, Size(50, 1)),
     ]
-    labels = ExtractParams(("a", "bc"))
-    assert load_of(labels, card(extract=ExtractTask("nli"))).bytes(b"1234567890") == 23
-    assert load_of(labels, card(extract=ExtractTask("token-labels"))).bytes(b"1234567890") == 13
-    assert load_of(ExtractParams(), card(extract=ExtractTask("nli"))).bytes(b"12345") == 5
+    apart = reading_of(query, Tasks(score=ScoreTask("maxsim")))
+    assert cut([b"y" * 20] * 5, limits, RATE, apart) == [
+        Span(0, 3, Size(90, 4)),
+        Span(3, 5, Size(70, 3)),
+    ]
 
 
 def test_an_item_of_several_sequences_costs_as_many_of_the_longest_at_most() -> None:
-    """A text is read with each label; an image once, beside them."""
+    """A text is read with each label."""
     rate = Rate(seconds_per_byte=1e-3, seconds_per_item=0.0, longest_item_s=0.01)
     limits = UnitLimits(64, 1 << 20, seconds=0.1)
-    labels = ExtractParams(("a",) * 5)
-    nli = load_of(labels, card(extract=ExtractTask("nli")))
+    nli = reading_of(ExtractParams(("a",) * 5), Tasks(extract=ExtractTask("nli")))
     assert [s.items for s in cut([b"x" * 500] * 4, limits, rate, nli)] == [2, 2]
-    image = load_of(labels, card(extract=ExtractTask("image-text")))
-    assert (image.bytes(b"x" * 500), image.sequences) == (505, 6)
 
 
 def test_labels_of_an_answer_count_however_many_there_are() -> None:
@@ -125,6 +126,6 @@ def test_every_item_is_in_one_unit(items: list[bytes], most: int, most_bytes: in
     spans = cut(items, UnitLimits(most, most_bytes), RATE)
     assert [n for span in spans for n in range(span.start, span.end)] == list(range(len(items)))
     for span in spans:
-        assert span.bytes == sum(map(len, items[span.start : span.end]))
+        assert span.size == (sum(map(len, items[span.start : span.end])), span.items)
         assert 1 <= span.items <= most
-        assert span.bytes <= most_bytes or span.items == 1
+        assert span.size.bytes <= most_bytes or span.items == 1

@@ -11,6 +11,7 @@ from shoal.catalog.resolve import Catalog
 from shoal.core import events as ev
 from shoal.core.models import ModelState
 from shoal.errors import InvalidItem, ProtocolError
+from shoal.tasks.reading import Size
 from shoal.telemetry.metrics import WorkerMetrics
 from shoal.values import EncodeParams, ScoreParams
 from shoal.wire.arrays import Array, from_wire, to_wire
@@ -33,7 +34,7 @@ def rows(*shape: int) -> Array:
 @pytest.fixture
 def stash() -> Stash:
     unit = Unit("u", "r", "m", "encode", EncodeParams(), "json", [b'"a"', b'"b"'], 60.0, "here")
-    stash = Stash(unit, "ack", 1, 0.0, 0.0)
+    stash = Stash(unit, Size(6, 2), "ack", 1, 0.0, 0.0)
     stash.prepared([Prepared(text="a", length=3), Prepared(text="b", length=3)], 0.0)
     return stash
 
@@ -85,6 +86,7 @@ def test_scores_are_one_number_an_item_with_the_card_s_activation() -> None:
     stashes = {
         name: Stash(
             Unit(name, "r", "s", "score", params, "json", [b'"a"'] * 2, 60.0, "here"),
+            Size(12, 2),
             "",
             1,
             0.0,

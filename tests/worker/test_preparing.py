@@ -87,21 +87,12 @@ async def test_a_short_text_does_not_wait_for_an_image(tmp_path: Path) -> None:
         for name in ("image", "text")
     )
     waiting = Waiting()
-    long = Unit(
-        "long",
-        "r",
-        "m",
-        "score",
-        ScoreParams(b'"%s"' % (b"q" * 66_000)),
-        "json",
-        [b'"x"'],
-        1.0,
-        "reply",
-    )
+    params = ScoreParams(b'"%s"' % (b"q" * 66_000))
+    long = Unit("long", "r", "m", "score", params, "json", [b'"x"'], 1.0, "reply")
     try:
-        preparing.submit(image, waiting)
-        preparing.submit(long, PlainPreparer(FAKE))  # nor for one: it stands behind
-        preparing.submit(text, PlainPreparer(FAKE))
+        preparing.submit(image, waiting, 3)
+        preparing.submit(long, PlainPreparer(FAKE), 66_005)  # nor for one: it stands behind
+        preparing.submit(text, PlainPreparer(FAKE), 3)
         await until(lambda: ready == ["text"])
         waiting.go.set()
         await until(lambda: ready == ["text", "image", "long"])

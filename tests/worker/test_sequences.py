@@ -14,6 +14,7 @@ from shoal.core import events as ev
 from shoal.core.models import ModelState
 from shoal.errors import ComputeFailed, ErrorInfo, InvalidItem
 from shoal.tasks.outputs import Rows
+from shoal.tasks.reading import Size
 from shoal.telemetry.metrics import WorkerMetrics
 from shoal.values import ExtractParams
 from shoal.wire.arrays import from_wire, to_wire
@@ -48,7 +49,7 @@ class Rig:
         for name, items in units.items():
             own = [b'"x"'] * sum(item.finish is not None for item in items)
             unit = Unit(name, "r", "m", "extract", ExtractParams(), "json", own, 60.0, "here")
-            self.stashes[name] = Stash(unit, "ack", 1, 0.0, 0.0)
+            self.stashes[name] = Stash(unit, Size(0, 0), "ack", 1, 0.0, 0.0)
             self.lengths[name] = self.stashes[name].prepared([*items], 0.0)
         watch = Watch(WorkerMetrics(), {"m": ModelState(spec_of(CARD, CARD.profile("cpu")))}, None)
         self.batches = Batches(dict(self.stashes), watch, Catalog([CARD]))

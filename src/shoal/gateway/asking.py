@@ -18,7 +18,8 @@ from shoal.gateway.job import Job
 from shoal.gateway.replies import Answer, ItemAnswer, items_of
 from shoal.gateway.service import Gateway
 from shoal.gateway.standing import asked_class, standing_of
-from shoal.gateway.units import answer_size, load_of
+from shoal.gateway.units import answer_size
+from shoal.tasks.reading import reading_of
 from shoal.values import Encoding, Params, Task
 from shoal.wire.codec import Buffer
 from shoal.wire.queue import Timings
@@ -179,7 +180,7 @@ async def ask(gateway: Gateway, request: Request, question: Question) -> Answers
         encoding=question.encoding,
         items=items,
         timeout_s=request.left_s(time.perf_counter()),
-        load=load_of(params, card),
+        reading=reading_of(params, card.tasks),
         standing=standing_of(request),
         trace=request.trace.traceparent,
         let_go=partial(request.let_go, gateway.bodies),

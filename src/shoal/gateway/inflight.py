@@ -121,7 +121,7 @@ class Inflight:
         rate = self._fleet.rate(job.card)
         limits = UnitLimits(settings.unit_items, settings.unit_bytes, rate.batch_s)
         limits = bounded_by_reply(limits, job.answer)
-        spans = cut(job.items, limits, rate, job.load)
+        spans = cut(job.items, limits, rate, job.reading)
         units = {f"{job.key}.{number}": span for number, span in enumerate(spans)}
         call = Call(job, units, asyncio.get_running_loop().time() + job.timeout_s)
         call.payloads = self.uploads.of(job)
@@ -132,8 +132,7 @@ class Inflight:
 
     def _arrival(self, call: Call) -> ev.Arrived:
         job = call.job
-        each = job.load.sequences
-        sizes = tuple(ev.UnitSize(unit, s.bytes, s.items * each) for unit, s in call.spans.items())
+        sizes = tuple(ev.UnitSize(unit, *span.size) for unit, span in call.spans.items())
         rate, standing = self._fleet.rate(job.card), job.standing
         return ev.Arrived(
             job.key,

@@ -10,7 +10,8 @@ import msgspec
 from shoal.catalog.card import Card
 from shoal.gateway.replies import Answer
 from shoal.gateway.standing import Standing
-from shoal.gateway.units import ALONE, AnswerSize, Load, Span
+from shoal.gateway.units import AnswerSize, Span
+from shoal.tasks.reading import ALONE, Reading
 from shoal.values import Encoding, Params
 from shoal.wire.codec import Buffer
 from shoal.wire.queue import Payload
@@ -21,7 +22,7 @@ class Job(msgspec.Struct, frozen=True):
 
     Attributes:
         items: still in `encoding`, most of them views of the body; what was uploaded becomes empty.
-        load: what each item is computed with.
+        reading: how its items are read.
         let_go: called once nothing views the body any more, if that is before the answer.
         keep: called where the body will be viewed after the answer too; `let_go` follows.
     """
@@ -33,7 +34,7 @@ class Job(msgspec.Struct, frozen=True):
     encoding: Encoding
     items: list[Buffer]
     timeout_s: float
-    load: Load = ALONE
+    reading: Reading = ALONE
     standing: Standing = Standing()
     trace: str | None = None
     let_go: Callable[[], None] = lambda: None

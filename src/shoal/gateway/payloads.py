@@ -56,7 +56,7 @@ class Uploads:
         Raises:
             PayloadTooLarge: there is one, and no store.
         """
-        above_bytes = min(self.above_bytes, self._most_bytes - job.load.beside_bytes)
+        above_bytes = min(self.above_bytes, self._most_bytes - job.reading.carried_bytes)
         large = [n for n, item in enumerate(job.items) if len(item) > above_bytes]
         if large and not self._store.configured:
             raise PayloadTooLarge(

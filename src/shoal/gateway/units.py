@@ -14,6 +14,7 @@ from shoal.catalog.card import Card, EncodeTask
 from shoal.core.admission_events import Rate
 from shoal.tasks.fde import WIDTH as FDE_WIDTH
 from shoal.tasks.outputs import FDE
+from shoal.tasks.reading import ALONE, Reading, Size
 from shoal.values import (
     BYTES_PER_TOKEN,
     EncodeParams,
@@ -53,35 +54,12 @@ class AnswerSize(msgspec.Struct, frozen=True):
     per_byte: float = 0.0
 
 
-class Load(msgspec.Struct, frozen=True):
-    """What of a request each item is computed with.
-
-    Attributes:
-        beside_bytes: of the query and the instruction, or of all labels; they travel with each
-            unit too.
-        readings: how often an item is read, once for each label where it is tested for them.
-        sequences: how many an item is for its model, each of at most its longest.
-    """
-
-    beside_bytes: int = 0
-    readings: int = 1
-    sequences: int = 1
-
-    def bytes(self, item: Buffer) -> int:
-        """What an item counts."""
-        return len(item) * self.readings + self.beside_bytes
-
-
-#: An item that is computed by itself.
-ALONE = Load()
-
-
 class Span(msgspec.Struct, frozen=True):
-    """Items ``[start, end)`` of a request, and the bytes they count."""
+    """Items ``[start, end)`` of a request, and what they count as one unit."""
 
     start: int
     end: int
-    bytes: int
+    size: Size
 
     @property
     def items(self) -> int:
@@ -103,25 +81,6 @@ class UnitLimits(msgspec.Struct, frozen=True):
     items: int
     bytes: int
     seconds: float = float("inf")
-
-
-def load_of(params: Params, card: Card) -> Load:
-    """What each item is computed with."""
-    match params:
-        case EncodeParams(instruction=instruction):
-            return Load(len((instruction or "").encode()))
-        case ScoreParams(query, instruction=instruction):
-            return Load(len(query) + len((instruction or "").encode()))
-        case ExtractParams(labels):
-            if not labels:
-                return ALONE
-            count, size = len(labels), sum([len(label.encode()) for label in labels])
-            match card.tasks.extract and card.tasks.extract.head:
-                case "nli":
-                    return Load(size, count, count)
-                case "image-text":
-                    return Load(size, 1, 1 + count)
-            return Load(size)
 
 
 def answer_size(params: Params, card: Card) -> AnswerSize:
@@ -164,22 +123,26 @@ def bounded_by_reply(limits: UnitLimits, answer: AnswerSize) -> UnitLimits:
     return UnitLimits(items, min(limits.bytes, most), limits.seconds)
 
 
-def cut(items: Sequence[Buffer], limits: UnitLimits, rate: Rate, load: Load = ALONE) -> list[Span]:
+def cut(
+    items: Sequence[Buffer], limits: UnitLimits, rate: Rate, reading: Reading = ALONE
+) -> list[Span]:
     """Spans that cover `items` in order; an item above a limit is a unit of its own."""
     spans: list[Span] = []
-    start, size, seconds = 0, 0, 0.0
+    apart_s = rate.seconds(*reading.apart) if reading.apart.sequences else 0.0
+    start, item_bytes, size, seconds = 0, 0, reading.apart.bytes, apart_s
     for position, item in enumerate(items):
-        item_bytes = load.bytes(item)
-        item_s = rate.seconds(item_bytes, load.sequences)
+        own = reading.item(len(item))
+        own_s = rate.seconds(*own)
         full = (
             position - start == limits.items
-            or size + item_bytes > limits.bytes
-            or seconds + item_s > limits.seconds
+            or size + own.bytes > limits.bytes
+            or seconds + own_s > limits.seconds
         )
         if full and position > start:
-            spans.append(Span(start, position, size))
-            start, size, seconds = position, 0, 0.0
-        size += item_bytes
-        seconds += item_s
-    spans.append(Span(start, len(items), size))
+            spans.append(Span(start, position, reading.unit(item_bytes, position - start)))
+            start, item_bytes, size, seconds = position, 0, reading.apart.bytes, apart_s
+        item_bytes += len(item)
+        size += own.bytes
+        seconds += own_s
+    spans.append(Span(start, len(items), reading.unit(item_bytes, len(items) - start)))
     return spans

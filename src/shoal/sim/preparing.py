@@ -37,8 +37,7 @@ class Preparing:
         group, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
         latency = self._latency
         seconds = sum(
-            latency.prepare_item_s * len(unit.lengths)
-            + latency.prepare_token_s * unit.estimate.tokens
+            latency.prepare_item_s * len(unit.lengths) + latency.prepare_token_s * sum(unit.lengths)
             for unit in group
         )
         self._busy = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from shoal.core.events import UnitHead
-from shoal.values import Features, estimated_features
+from shoal.values import estimated_features
 
 if TYPE_CHECKING:
     from shoal.sim.broker import Holder, Message
@@ -21,7 +21,7 @@ class Front(Protocol):
 class Unit:
     """The piece of a request that sits on the queue; `front`: who waits for its answer."""
 
-    __slots__ = ("bytes", "estimate", "front", "id", "lengths", "model", "request", "timeout_s")
+    __slots__ = ("bytes", "front", "id", "lengths", "model", "request", "timeout_s")
 
     def __init__(
         self,
@@ -38,17 +38,17 @@ class Unit:
         self.model = model
         self.lengths = lengths
         self.bytes = bytes_
-        self.estimate: Features = estimated_features(bytes_, len(lengths))
         self.timeout_s = timeout_s
         self.front = front
 
-    def head(self, published: float, delivered: int) -> UnitHead:
-        """What a worker's core is told of it. `delivered`: 1 the first time."""
+    def head(self, longest: int, published: float, delivered: int) -> UnitHead:
+        """What a worker's core is told of it. `longest`: that its model takes; `delivered`: 1 the
+        first time."""
         return UnitHead(
             id=self.id,
             request=self.request,
             model=self.model,
-            estimate=self.estimate,
+            estimate=estimated_features(self.bytes, len(self.lengths), longest),
             deadline=published + self.timeout_s,
             published=published,
             delivered=delivered,

@@ -49,7 +49,7 @@ def units_of(
             key,
             model.name,
             request.lengths[span.start : span.end],
-            span.bytes,
+            span.size.bytes,
             timeout_s,
             front,
         )

@@ -166,7 +166,8 @@ class SimWorker:
         self._held[unit.id] = message
         meter = self._parts.meter
         meter.peak_held = max(meter.peak_held, len(self._held))
-        head = unit.head(message.stored_at, message.deliveries)
+        longest = self.core.models[unit.model].spec.max_tokens
+        head = unit.head(longest, message.stored_at, message.deliveries)
         self.emit(ev.Arrived(head, pull, pending))
         if filled:
             self.emit(ev.PullEnded(pull))

@@ -48,6 +48,16 @@ class Unit(Message, frozen=True, tag="unit"):
     priority: int = 0
     payloads: dict[int, Payload] = {}
 
+    @property
+    def payload_bytes(self) -> int:
+        """Of the items that are kept elsewhere."""
+        return sum(payload.bytes for payload in self.payloads.values())
+
+    @property
+    def item_bytes(self) -> int:
+        """Of all items, wherever they are."""
+        return sum(map(len, self.items)) + self.payload_bytes
+
 
 class Timings(msgspec.Struct, frozen=True, array_like=True):
     """Where a unit's time went, in seconds; of its last batch where there were several."""

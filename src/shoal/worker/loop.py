@@ -18,8 +18,9 @@ from shoal.core import events as ev
 from shoal.core.brokerclock import BrokerClock
 from shoal.core.worker import WorkerCore
 from shoal.errors import ErrorInfo, ProtocolError, Unavailable
+from shoal.tasks.reading import reading_of
 from shoal.telemetry import log
-from shoal.values import estimated_features
+from shoal.values import Features, estimated_features
 from shoal.wire.queue import Unit, decode_queue
 from shoal.wire.socket import Done, Loaded
 from shoal.worker.batches import Batches
@@ -49,6 +50,7 @@ class Loop:
         self.units: dict[str, Stash] = {}
         self._watch = watch
         self._clock = BrokerClock()
+        self._catalog = catalog
         self._batches = Batches(self.units, watch, catalog)
         self._turns = Turns(core, self._perform)
         self.finishing = Finishing(self._finished)
@@ -103,14 +105,20 @@ class Loop:
         published = self._clock.to_local(delivery.timestamp_s)
         stash = self.units.get(unit.id)
         if stash is None:
-            stash = Stash(unit, delivery.ack, delivery.delivered, now, max(0.0, now - published))
+            tasks = self._catalog.card(unit.model).tasks
+            size = reading_of(unit.params, tasks).unit(unit.item_bytes, len(unit.items))
+            queue_s = max(0.0, now - published)
+            stash = Stash(unit, size, delivery.ack, delivery.delivered, now, queue_s)
             self.units[unit.id] = stash
             self._watch.arrived(stash)
         else:  # redelivered to us: from now on the newest ack subject counts
             self._queue.release(stash.ack)
             stash.ack = delivery.ack
         self._queue.hold(delivery.ack)
-        self.emit(ev.Arrived(_head(unit, published, delivery.delivered), pull, delivery.pending))
+        longest = self.core.models[unit.model].spec.max_tokens
+        estimate = estimated_features(*stash.size, longest)
+        head = _head(unit, estimate, published, delivery.delivered)
+        self.emit(ev.Arrived(head, pull, delivery.pending))
 
     def pull_ended(self, pull: int, reason: PullEnd) -> None:
         """The broker ended a pull."""
@@ -182,7 +190,8 @@ class Loop:
                 self._pull(instruction)
             case ev.Prepare(unit):
                 stash = self.units[unit]
-                self._preparing.submit(stash.unit, self._lanes.preparers[stash.unit.model])
+                preparer = self._lanes.preparers[stash.unit.model]
+                self._preparing.submit(stash.unit, preparer, stash.size.bytes)
             case ev.Run():
                 self._lanes.run(instruction.lane, self._batches.started(instruction, now))
             case ev.Reply(unit):
@@ -273,19 +282,17 @@ class Loop:
         return not self.units
 
 
-def _head(unit: Unit, published: float, delivered: int) -> ev.UnitHead:
-    payload_bytes = sum(payload.bytes for payload in unit.payloads.values())
-    item_bytes = sum(map(len, unit.items)) + payload_bytes
+def _head(unit: Unit, estimate: Features, published: float, delivered: int) -> ev.UnitHead:
     return ev.UnitHead(
         id=unit.id,
         request=unit.request,
         model=unit.model,
-        estimate=estimated_features(item_bytes, len(unit.items)),
+        estimate=estimate,
         deadline=published + unit.budget_s,
         klass=unit.klass,
         tenant=unit.tenant,
         priority=unit.priority,
         published=published,
         delivered=delivered,
-        payload_bytes=payload_bytes,
+        payload_bytes=unit.payload_bytes,
     )

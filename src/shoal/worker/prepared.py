@@ -53,6 +53,11 @@ class Prepared(msgspec.Struct, frozen=True):
         """What a runtime sees of it."""
         return self.parts or (self,)
 
+    @property
+    def decoded(self) -> bool:
+        """Whether it is a file, or has one in it, that was decoded."""
+        return any(part.input is not None for part in self.sequences)
+
 
 def several(parts: list[Prepared], finish: Finish, *, truncated: bool | None = None) -> Prepared:
     """An item of these sequences, at least one; cut if one of them was, unless `truncated` says."""

@@ -13,12 +13,11 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from queue import SimpleQueue
 
 from shoal.errors import ComputeFailed, InvalidItem, ShoalError
 from shoal.tasks import encode
-from shoal.values import EncodeParams, Encoding, ExtractParams, ScoreParams
+from shoal.values import Encoding, ScoreParams
 from shoal.wire.codec import Buffer
 from shoal.wire.queue import Unit
 from shoal.worker.payloads import Contents, Fetching
@@ -46,21 +45,13 @@ class Preparing:
         self._small = _Thread("prepare", loop, on_prepared, REPORT_UNITS)
         self._large = _Thread("prepare-large", loop, on_prepared, 1)
 
-    def submit(self, unit: Unit, preparer: Preparer) -> None:
-        """Prepare this unit as soon as all of it is here and its thread is free."""
-        self._fetching.fetch(unit, partial(self._begin, unit, preparer))
+    def submit(self, unit: Unit, preparer: Preparer, read_bytes: int) -> None:
+        """Prepare this unit as soon as all of it is here and its thread is free.
 
-    def _begin(self, unit: Unit, preparer: Preparer, contents: Contents) -> None:
-        size = sum(len(item) for item in contents if not isinstance(item, ShoalError))
-        match unit.params:
-            case EncodeParams(instruction=str(instruction)):
-                size += len(instruction) * len(contents)  # read before each
-            case ScoreParams(query=query):
-                size += len(query)
-            case ExtractParams(labels=labels) if labels:
-                size *= len(labels)  # read with each, at most
-        large = preparer.slow or size > LARGE_BYTES
-        (self._large if large else self._small).submit(unit, contents, preparer)
+        `read_bytes`: what is read for it, as `tasks.reading` counts.
+        """
+        thread = self._large if preparer.slow or read_bytes > LARGE_BYTES else self._small
+        self._fetching.fetch(unit, lambda contents: thread.submit(unit, contents, preparer))
 
     def release(self, unit: str) -> None:
         """The unit is answered or gone: nothing is fetched or held for it any more."""

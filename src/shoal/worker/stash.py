@@ -7,6 +7,7 @@ from typing import cast
 from shoal.errors import ComputeFailed, ErrorInfo, ShoalError
 from shoal.tasks.encode import invalid_output
 from shoal.tasks.outputs import Rows, is_finite, is_ragged
+from shoal.tasks.reading import Size
 from shoal.wire.outputs import joined, to_wires
 from shoal.wire.queue import Reply, Timings, Unit
 from shoal.worker.prepared import Answer, Prepared
@@ -16,6 +17,7 @@ class Stash:
     """One unit's contents from delivery to settlement.
 
     Attributes:
+        size: what it counts, as it came.
         items: as prepared; a query with a sequence of its own comes after the unit's items.
         rows: of each item, once they are as the caller wants them.
         raw: of items that are finished with all of their unit: sequence -> its rows.
@@ -35,12 +37,16 @@ class Stash:
         "queue_s",
         "raw",
         "rows",
+        "size",
         "started_at",
         "unit",
     )
 
-    def __init__(self, unit: Unit, ack: str, delivered: int, now: float, queue_s: float) -> None:
+    def __init__(
+        self, unit: Unit, size: Size, ack: str, delivered: int, now: float, queue_s: float
+    ) -> None:
         self.unit = unit
+        self.size = size
         self.ack = ack
         self.delivered = delivered
         self.arrived_at = now
@@ -55,12 +61,6 @@ class Stash:
         self.raw: dict[int, dict[int, Rows]] = {}
         self.places: list[tuple[int, int]] = []
         self.answered: Reply | None = None
-
-    @property
-    def bytes(self) -> int:
-        """What its items take in the caller's encoding, payloads included."""
-        unit = self.unit
-        return sum(map(len, unit.items)) + sum(p.bytes for p in unit.payloads.values())
 
     def prepared(self, items: list[Prepared | ShoalError], now: float) -> list[int]:
         """Keep the prepared items; returns the lengths of their sequences, of which each may run in

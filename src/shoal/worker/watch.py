@@ -41,15 +41,23 @@ class Watch:
             )
 
     def prepared(self, stash: Stash, lengths: list[int]) -> None:
-        """A unit was tokenized: learn how many bytes a token has."""
+        """A unit was tokenized: learn how many bytes a token has.
+
+        Nothing from items that failed or were cut, of which not all was read, nor from decoded
+        files, which count as the longest text does however many bytes they have.
+        """
         tokens = sum(lengths)
-        if tokens and not any(item is not None and item.truncated for item in stash.items):
-            ratio = stash.bytes / tokens
-            if not any(item is not None and item.media for item in stash.items):
-                # Bounded: one text of a single unknown "word" would move the mean by thousands.
-                ratio = min(MOST_BYTES_PER_TOKEN, ratio)
-            mean = self.bytes_per_token(stash.unit.model)
-            self._bytes_per_token[stash.unit.model] = mean + _SHARE * (ratio - mean)
+        items = [item for item in stash.items if item is not None]
+        if not tokens or len(items) < len(stash.items):
+            return
+        if any(item.truncated or item.decoded for item in items):
+            return
+        ratio = stash.size.bytes / tokens
+        if not any(item.media for item in items):
+            # Bounded: one text of a single unknown "word" would move the mean by thousands.
+            ratio = min(MOST_BYTES_PER_TOKEN, ratio)
+        mean = self.bytes_per_token(stash.unit.model)
+        self._bytes_per_token[stash.unit.model] = mean + _SHARE * (ratio - mean)
 
     def bytes_per_token(self, model: str) -> float:
         return self._bytes_per_token.get(model, BYTES_PER_TOKEN)

@@ -1,0 +1,77 @@
+"""What a unit counts before anything is tokenized: bytes that are read, and sequences of its model.
+
+Decides how a query and labels count with the items that they are for. Gateway and worker price a unit
+by the same rule: the one cuts and admits by it, the other takes on no more than it will start. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from shoal.catalog.card import COMPARED, Tasks
+from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams
+
+
+class Size(NamedTuple):
+    """Bytes that are read, and sequences, each of at most the model's longest."""
+
+    bytes: int
+    sequences: int
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """How the items of a unit are read.
+
+    Attributes:
+        beside_bytes: of query and instruction, or of all labels, where each item is read with them.
+        times: how often an item is read, once for each label where it is tested for them.
+        sequences: how many an item is.
+        apart: query and instruction, where they are a sequence of their own, read once a unit.
+    """
+
+    beside_bytes: int = 0
+    times: int = 1
+    sequences: int = 1
+    apart: Size = Size(0, 0)
+
+    @property
+    def carried_bytes(self) -> int:
+        """What travels with each unit beside its items."""
+        return self.beside_bytes + self.apart.bytes
+
+    def item(self, item_bytes: int) -> Size:
+        """What one item counts."""
+        return Size(item_bytes * self.times + self.beside_bytes, self.sequences)
+
+    def unit(self, item_bytes: int, items: int) -> Size:
+        """What a unit counts, of items with so many bytes together."""
+        read = item_bytes * self.times + items * self.beside_bytes
+        return Size(self.apart.bytes + read, self.apart.sequences + items * self.sequences)
+
+
+#: Items of which each is read by itself.
+ALONE = Reading()
+
+
+def reading_of(params: Params, tasks: Tasks) -> Reading:
+    """How a model with these tasks reads the items of a unit."""
+    match params:
+        case EncodeParams(instruction=instruction):
+            return Reading(len(instruction.encode())) if instruction else ALONE
+        case ScoreParams(query, instruction=instruction):
+            asked = len(query) + len((instruction or "").encode())
+            if tasks.score is not None and tasks.score.head in COMPARED:
+                return Reading(apart=Size(asked, 1))
+            return Reading(asked)
+        case ExtractParams(labels):
+            if not labels:
+                return ALONE
+            count, size = len(labels), sum([len(label.encode()) for label in labels])
+            match tasks.extract and tasks.extract.head:
+                case "nli":
+                    return Reading(size, times=count, sequences=count)
+                case "image-text":
+                    return Reading(size, sequences=1 + count)
+            return Reading(size)
