@@ -17,7 +17,7 @@ Encoding = Literal["json", "msgpack"]
 #: Element types a caller may ask vectors in.
 VectorDType = Literal["float32", "float16", "int8", "uint8", "binary"]
 
-Task = Literal["encode", "score", "extract", "generate"]
+Task = Literal["encode", "score", "extract", "generate", "tokenize"]
 
 
 class EncodeParams(msgspec.Struct, frozen=True, array_like=True, tag="encode"):
@@ -71,7 +71,19 @@ class ExtractParams(msgspec.Struct, frozen=True, array_like=True, tag="extract")
     truncate: bool = True
 
 
-Params = EncodeParams | ScoreParams | ExtractParams
+class TokenizeParams(msgspec.Struct, frozen=True, array_like=True, tag="tokenize"):
+    """What a caller may ask of `tokenize`, which makes tokens of texts, and texts of token ids.
+
+    Attributes:
+        special: put the model's special tokens around texts; tell those among ids.
+        prompt: as `EncodeParams`.
+    """
+
+    special: bool = True
+    prompt: str | None = None
+
+
+Params = EncodeParams | ScoreParams | ExtractParams | TokenizeParams
 
 
 def task_of(params: Params) -> Task:
@@ -83,6 +95,8 @@ def task_of(params: Params) -> Task:
             return "score"
         case ExtractParams():
             return "extract"
+        case TokenizeParams():
+            return "tokenize"
 
 
 #: Bytes of text a token, until a tokenizer has told: English WordPiece gives 4 to 5.

@@ -17,7 +17,7 @@ from shoal.broker.pulls import Puller
 from shoal.broker.streams import ensure_consumer, ensure_streams
 from shoal.errors import ErrorInfo, Unavailable
 from shoal.settings import CommonSettings
-from shoal.values import EncodeParams, ExtractParams, ScoreParams, TrafficClass
+from shoal.values import EncodeParams, ExtractParams, ScoreParams, TokenizeParams, TrafficClass
 from shoal.wire import subjects
 from shoal.wire.arrays import DTYPES, to_wire
 from shoal.wire.codec import encode
@@ -91,6 +91,22 @@ def extract(unit: Unit, ack: str, worker: str = "scripted") -> Reply:
     return msgspec.structs.replace(_counted(unit, ack, worker), objects=packed)
 
 
+def tokenize(unit: Unit, ack: str, worker: str = "scripted") -> Reply:
+    """A text is one special token and one of its own; ids are decoded to their JSON."""
+    objects: list[dict[str, Any]] = []
+    for item in unit.items:
+        if item[:1] == b"[":
+            objects.append({"text": item.decode()})
+            continue
+        text = msgspec.json.decode(item)
+        stop = len(text.encode())
+        whole = {"id": 7, "text": text, "special": False, "start": 0, "stop": stop}
+        first = {"id": 1, "text": "[CLS]", "special": True, "start": None, "stop": None}
+        objects.append({"tokens": [first, whole]})
+    packed = [msgspec.msgpack.encode(one) for one in objects]
+    return msgspec.structs.replace(_counted(unit, ack, worker), objects=packed)
+
+
 def told(unit: Unit, item: bytes) -> dict[str, Any]:
     assert isinstance(unit.params, ExtractParams)
     if unit.model == "transcriber":
@@ -124,6 +140,8 @@ def respond(unit: Unit, ack: str) -> Reply:
             return score(unit, ack)
         case ExtractParams():
             return extract(unit, ack)
+        case TokenizeParams():
+            return tokenize(unit, ack)
 
 
 class _Purged(msgspec.Struct):

@@ -11,6 +11,7 @@ from shoal.values import (
     Features,
     Params,
     ScoreParams,
+    TokenizeParams,
     estimated_features,
 )
 from tests.core.test_worker import ready
@@ -41,6 +42,7 @@ ENTITIES = Tasks(extract=ExtractTask("token-labels"))
         (LABELS, MATCHING, (14, 3), (42, 9)),
         (LABELS, ENTITIES, (14, 1), (42, 3)),
         (ExtractParams(), ZERO_SHOT, (10, 1), (30, 3)),
+        (TokenizeParams(), ENTITIES, (10, 1), (30, 3)),
     ],
 )
 def test_what_three_items_of_ten_bytes_count(

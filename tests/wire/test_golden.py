@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from shoal.errors import ErrorInfo, InvalidItem
-from shoal.values import EncodeParams, ExtractParams, ScoreParams
+from shoal.values import EncodeParams, ExtractParams, ScoreParams, TokenizeParams
 from shoal.wire import codec
 from shoal.wire import queue as q
 from shoal.wire import socket as m
@@ -97,6 +97,17 @@ EXAMPLES: dict[str, codec.Message] = {
         params=ExtractParams(("person",), 0.5, False, True),
         encoding="json",
         items=[b'"Ada"'],
+        budget_s=1.5,
+        reply_to="shoal.reply.g1",
+    ),
+    "unit-tokenize": q.Unit(
+        id="g1-10",
+        request="req-4",
+        model="org/name",
+        task="tokenize",
+        params=TokenizeParams(False, "query"),
+        encoding="json",
+        items=[b'"Ada"', b"[101,7]"],
         budget_s=1.5,
         reply_to="shoal.reply.g1",
     ),
@@ -210,6 +221,7 @@ QUEUE = {
     "reply-objects",
     "unit-score",
     "unit-extract",
+    "unit-tokenize",
     "part",
     "cancel",
     "worker-pulse",

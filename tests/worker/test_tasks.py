@@ -17,7 +17,7 @@ from shoal.runtimes.fake.outputs import output_of
 from shoal.settings import WorkerSettings
 from shoal.tasks.fde import WIDTH, fixed
 from shoal.tasks.late import unit
-from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams
+from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams, TokenizeParams
 from shoal.wire.outputs import Output, read_outputs
 from shoal.wire.queue import Reply
 from shoal.worker.main import Worker
@@ -178,3 +178,13 @@ async def test_zero_shot_labels_are_as_many_sequences(ask: Asking) -> None:
         assert sum(label["score"] for label in found) == pytest.approx(1.0, abs=1e-6)
     reply = await ask("nli", ExtractParams(), "a", "bird")
     assert [error.code for error in reply.errors.values()] == ["invalid_request"] * 2
+
+
+async def test_tokens_need_no_batch(ask: Asking) -> None:
+    reply = await ask("ner", TokenizeParams(), "a fish", "bird")
+    assert (reply.error, reply.errors, reply.outputs) == (None, {}, {})
+    assert reply.tokens == [4, 3]
+    assert reply.timings.batch_items == 0
+    (first, _) = (msgspec.msgpack.decode(told)["tokens"] for told in reply.objects)
+    assert [token["text"] for token in first] == ["[CLS]", "a", "fish", "[SEP]"]
+    assert [token["start"] for token in first] == [None, 0, 2, None]

@@ -133,6 +133,8 @@ def able(gateway: Gateway, task: Task | None, heads: tuple[str, ...] = ()) -> li
 
 
 def _does(card: Card, task: Task, heads: tuple[str, ...]) -> bool:
+    if task == "tokenize":  # no part of a model: whatever reads texts has a tokenizer
+        return "text" in card.inputs
     if getattr(card.tasks, task, None) is None:
         return False
     return not heads or (card.tasks.extract is not None and card.tasks.extract.head in heads)

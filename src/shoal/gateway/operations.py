@@ -11,6 +11,7 @@ from shoal.gateway.compat.moderations import ModerationsAnswer, ModerationsBody
 from shoal.gateway.compat.rerank import CohereErrorAnswer, RerankAnswer, RerankBody
 from shoal.gateway.compat.tei.bodies import (
     AnyBody,
+    DecodeBody,
     EmbedBody,
     Info,
     PredictBody,
@@ -20,6 +21,7 @@ from shoal.gateway.compat.tei.bodies import (
     SimilarityBody,
     TeiErrorAnswer,
     Term,
+    TokenizeBody,
 )
 from shoal.gateway.compat.transcriptions import TranscriptionAnswer, TranscriptionForm
 from shoal.gateway.encode import EncodeBody
@@ -35,6 +37,7 @@ from shoal.gateway.schemas import (
     ScoreAnswer,
 )
 from shoal.gateway.score import ScoreBody
+from shoal.wire.objects import Token
 
 JSON = ("application/json",)
 BOTH = ("application/json", "application/msgpack")
@@ -104,6 +107,10 @@ _TEI: dict[str, dict[str, Operation]] = {
             PredictBody,
         )
     },
+    "/tokenize": {
+        "post": _tei("The tokens of each text", "teiTokenize", list[list[Token]], TokenizeBody)
+    },
+    "/decode": {"post": _tei("The text of token ids", "teiDecode", list[str], DecodeBody)},
     "/tei/{model}": {
         "get": _tei("`{model}/info` and `{model}/health`", "teiModelInfo", Info),
         "post": _tei(

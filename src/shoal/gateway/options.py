@@ -57,7 +57,7 @@ def checked_params(options: EncodeOptions, card: Card, prefix: str = "params.") 
     assert task is not None, "the route looked"
     outputs = _checked_outputs(options.outputs, card, task, prefix)
     _check_dimensions(options.dimensions, card, task, prefix)
-    _check_prompt(options.prompt, card, task, prefix)
+    check_prompt(options.prompt, card, f"{prefix}prompt")
     where = f"{prefix}instruction"
     instruction = checked_instruction(options.instruction, card, "encode", where)
     if instruction is not None and options.prompt is not None:
@@ -113,11 +113,11 @@ def _check_dimensions(dimensions: int | None, card: Card, task: EncodeTask, pref
         )
 
 
-def _check_prompt(prompt: str | None, card: Card, task: EncodeTask, prefix: str) -> None:
-    if prompt is None or prompt in task.prompts:
+def check_prompt(prompt: str | None, card: Card, where: str) -> None:
+    """Raises `InvalidRequest` for one that the card has not."""
+    prompts = {} if card.tasks.encode is None else card.tasks.encode.prompts
+    if prompt is None or prompt in prompts:
         return
-    known = ", ".join(f"'{name}'" for name in task.prompts)
-    offer = f"it has {known}{nearest(prompt, task.prompts)}" if known else "it has none"
-    raise InvalidRequest(
-        f"model '{card.name}' has no prompt '{prompt[:80]}': {offer}", param=f"{prefix}prompt"
-    )
+    known = ", ".join(f"'{name}'" for name in prompts)
+    offer = f"it has {known}{nearest(prompt, prompts)}" if known else "it has none"
+    raise InvalidRequest(f"model '{card.name}' has no prompt '{prompt[:80]}': {offer}", param=where)

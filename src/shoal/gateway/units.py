@@ -21,6 +21,7 @@ from shoal.values import (
     ExtractParams,
     Params,
     ScoreParams,
+    TokenizeParams,
     VectorDType,
 )
 from shoal.wire.codec import Buffer
@@ -43,6 +44,8 @@ _SPARSE_BYTES = 256 * 8
 _LABELS, _LABEL_BYTES = 12, 40
 #: Of a text full of names, 60 bytes for each name of 15; a transcript's segments are no more.
 _EXTRACT_PER_BYTE = 4.0
+#: Of a token: the names of what is told of it, an id, two places, and its text.
+_TOKEN_BYTES = 48
 #: Heads that tell all labels of each item.
 _LABELLING = ("sequence-labels", "image-labels", "nli", "image-text")
 
@@ -98,6 +101,8 @@ def answer_size(params: Params, card: Card) -> AnswerSize:
             names = labels or task.labels
             told = sum([len(name.encode()) for name in names]) + _LABEL_BYTES * len(names)
             return AnswerSize(ITEM_OVERHEAD_BYTES + (told or _LABELS * _LABEL_BYTES))
+        case TokenizeParams():
+            return AnswerSize(ITEM_OVERHEAD_BYTES, _TOKEN_BYTES / BYTES_PER_TOKEN)
 
 
 def _encoded_size(params: EncodeParams, task: EncodeTask) -> AnswerSize:

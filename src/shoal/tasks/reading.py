@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from shoal.catalog.card import COMPARED, Tasks
-from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams
+from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams, TokenizeParams
 
 
 class Size(NamedTuple):
@@ -75,3 +75,5 @@ def reading_of(params: Params, tasks: Tasks) -> Reading:
                 case "image-text":
                     return Reading(size, sequences=1 + count)
             return Reading(size)
+        case TokenizeParams():
+            return ALONE

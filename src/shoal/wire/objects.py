@@ -1,4 +1,4 @@
-"""What `extract` tells of an item: the MessagePack maps in `Reply.objects`, and what the API says."""
+"""What is told of an item: the MessagePack maps in `Reply.objects`, and what the API says."""
 
 from __future__ import annotations
 
@@ -28,6 +28,23 @@ class Segment(msgspec.Struct, frozen=True):
     start_s: float
     end_s: float
     text: str
+
+
+class Token(msgspec.Struct, frozen=True):
+    """A token of a text; `start` and `stop` count UTF-8 bytes of it, None of a special token."""
+
+    id: int
+    text: str
+    special: bool
+    start: int | None
+    stop: int | None
+
+
+class Tokenized(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A text's tokens; or the text of token ids."""
+
+    tokens: list[Token] | None = None
+    text: str | None = None
 
 
 class Extraction(msgspec.Struct, frozen=True, omit_defaults=True):

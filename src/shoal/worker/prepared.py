@@ -35,6 +35,7 @@ class Prepared(msgspec.Struct, frozen=True):
         parts: the sequences that it needs, where those are several; then it is none itself. Each
             may run in a batch of its own.
         finish: how its rows become its answer; None: as `tasks.outputs` has it, batch by batch.
+        answer: what needs no runtime is answered with; then it is no sequence.
     """
 
     ids: Ids | None = None
@@ -47,6 +48,12 @@ class Prepared(msgspec.Struct, frozen=True):
     parts: tuple[Prepared, ...] = ()
     finish: Finish | None = None
     seen: int = 0
+    answer: bytes | None = None
+
+    @property
+    def runs(self) -> int:
+        """Its tokens that a runtime computes."""
+        return self.length if self.answer is None else 0
 
     @property
     def sequences(self) -> tuple[Prepared, ...]:

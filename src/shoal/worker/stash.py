@@ -64,7 +64,7 @@ class Stash:
 
     def prepared(self, items: list[Prepared | ShoalError], now: float) -> list[int]:
         """Keep the prepared items; returns the lengths of their sequences, of which each may run in
-        a batch of its own; and one of 0 for an item that failed."""
+        a batch of its own; and one of 0 for an item that failed, or is answered already."""
         self.prepared_at = now
         self.rows = [None] * len(items)
         for index, item in enumerate(items):
@@ -73,8 +73,9 @@ class Stash:
                 self.items.append(None)
             else:
                 self.items.append(item)
+                self.rows[index] = item.answer
         if not any(item is not None and item.parts for item in self.items):
-            return [item.length if item is not None else 0 for item in self.items]
+            return [item.runs if item is not None else 0 for item in self.items]
         counts = [1 if item is None else len(item.sequences) for item in self.items]
         self.places = [(n, part) for n, count in enumerate(counts) for part in range(count)]
         return [

@@ -9,6 +9,7 @@ import openai
 import pytest
 import pytest_asyncio
 
+from shoal.values import EncodeParams
 from tests.gateway.conftest import ALIAS, MODEL, Served
 from tests.gateway.scripted import DIM, ScriptedWorker
 
@@ -74,9 +75,9 @@ async def test_truncation_is_reported_where_it_happened(
 ) -> None:
     body = (await gateway.embeddings(["a", "long"])).json()
     assert ["truncated" in row for row in body["data"]] == [False, True]
-    assert worker.units[0].params.truncate is True
+    assert worker.units[0].params == EncodeParams()
     await gateway.embeddings("a", truncate=False)
-    assert worker.units[1].params.truncate is False
+    assert worker.units[1].params == EncodeParams(truncate=False)
 
 
 async def test_fields_of_other_servers_are_ignored(gateway: Served) -> None:

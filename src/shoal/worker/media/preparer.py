@@ -13,7 +13,7 @@ from shoal.catalog.families import FAMILIES
 from shoal.errors import ComputeFailed, InvalidItem, InvalidRequest, ShoalError, reason
 from shoal.settings import WorkerSettings
 from shoal.tasks.encode import Item, Media
-from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams
+from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams, TokenizeParams
 from shoal.worker.media.decoding import Decoder, ImageDecoder, SoundDecoder
 from shoal.worker.media.extracting import Made, alone, extract_media, finished_alone
 from shoal.worker.media.files import PIXEL, SILENCE
@@ -47,6 +47,8 @@ class DecodingPreparer:
         self, items: list[Item], params: Params, query: Item | None = None
     ) -> list[Prepared | ShoalError]:
         """Each item, or its error; and the query of a score unit after them."""
+        if isinstance(params, TokenizeParams) and self._texts is not None:
+            return self._texts.prepare(items, params)
         made = self._made(params)
         others: list[Item] = [item for item in items if not isinstance(item, Media)]
         texts = iter(self._others(others, params, query))

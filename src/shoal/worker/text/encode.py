@@ -141,12 +141,7 @@ class EncodeTexts:
         if asked and prompt_of(self._card, params):
             raise InvalidItem(f"{asked} cannot be put before token ids; send text, or do without")
         tokens = self._tokens
-        for position, token in enumerate(ids):
-            if not 0 <= token < tokens.vocabulary:
-                raise InvalidItem(
-                    f"token id {token} at position {position} is outside the vocabulary "
-                    f"(0 to {tokens.vocabulary - 1}): send ids of the model's own tokenizer, or the text"
-                )
+        tokens.check(ids)
         first, last = len(tokens.before), len(ids) - len(tokens.after)
         wrapped = first <= last and ids[:first] == tokens.before and ids[last:] == tokens.after
         return ids[first:last] if wrapped else ids

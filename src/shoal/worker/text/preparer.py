@@ -11,11 +11,12 @@ from typing import assert_never
 from shoal.catalog.card import Card
 from shoal.errors import InvalidItem, InvalidRequest, ShoalError
 from shoal.tasks.encode import Item
-from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams
+from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams, TokenizeParams
 from shoal.worker.prepared import Prepared
 from shoal.worker.text.encode import EncodeTexts
 from shoal.worker.text.extract import extract_texts
 from shoal.worker.text.score import score_texts
+from shoal.worker.text.tokenize import TokenizeTexts
 from shoal.worker.text.tokens import Tokens
 
 
@@ -31,6 +32,7 @@ class TextPreparer:
         self._encode = EncodeTexts(card, tokens)
         self._score = score_texts(card, tokens, self._encode)
         self._extract = extract_texts(card, tokens, folder)
+        self._tokenize = TokenizeTexts(card, tokens)
 
     @property
     def probe(self) -> Item:
@@ -51,6 +53,8 @@ class TextPreparer:
             case ExtractParams():
                 if self._extract is not None:
                     return self._extract.prepare(items, params)
+            case TokenizeParams():
+                return self._tokenize.prepare(items, params)
             case _:
                 assert_never(params)
         return [InvalidRequest(f"'{self._name}' does not do this task")] * len(items)

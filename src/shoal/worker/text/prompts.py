@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shoal.catalog.card import INSTRUCTION, Card
 from shoal.errors import InvalidRequest
-from shoal.values import EncodeParams, Params
+from shoal.values import EncodeParams, Params, TokenizeParams
 from shoal.worker.text.tokens import Tokens
 
 #: The prompt of what is looked for, and of what it is looked for in.
@@ -15,10 +15,11 @@ def prompt_of(card: Card, params: Params) -> str:
     """What comes before each text: the card's prompt of the name asked, else its default one; or
     its form of an instruction, with the caller's."""
     task = card.tasks.encode
-    if task is None or not isinstance(params, EncodeParams):
+    if task is None or not isinstance(params, EncodeParams | TokenizeParams):
         return ""
-    if params.instruction is not None and task.instruction_prompt is not None:
-        return task.instruction_prompt.replace(INSTRUCTION, params.instruction)
+    said = params.instruction if isinstance(params, EncodeParams) else None
+    if said is not None and task.instruction_prompt is not None:
+        return task.instruction_prompt.replace(INSTRUCTION, said)
     return task.prompts.get(params.prompt or task.default_prompt or "", "")
 
 

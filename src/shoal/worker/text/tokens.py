@@ -12,7 +12,7 @@ import msgspec
 from tokenizers import Encoding
 
 from shoal.catalog.card import Card
-from shoal.errors import ModelLoadFailed
+from shoal.errors import InvalidItem, ModelLoadFailed
 from shoal.worker.prefix import CHARACTERS_PER_TOKEN, Prefixes
 from shoal.worker.vocabulary import read_tokenizer
 
@@ -108,9 +108,26 @@ class Tokens:
             else:
                 yield self._prefixes.first_ids(prompt + text, most + 1)
 
-    def located(self, texts: list[str]) -> list[Encoding]:
-        """Each text with where its tokens lie in it, in code points, and the words they are of."""
-        return self._tokenizer.encode_batch(texts, add_special_tokens=False)
+    def located(self, texts: list[str], *, special: bool = False) -> list[Encoding]:
+        """Each text with where its tokens lie in it, in code points, and the words they are of.
+
+        `special`: with the model's special tokens around it.
+        """
+        return self._tokenizer.encode_batch(texts, add_special_tokens=special)
+
+    def text_of(self, ids: list[int], *, special: bool) -> str:
+        """What the ids stand for. Raises `InvalidItem` for one that stands for nothing."""
+        self.check(ids)
+        return self._tokenizer.decode(ids, skip_special_tokens=not special)
+
+    def check(self, ids: list[int]) -> None:
+        """Raises `InvalidItem` for an id outside the vocabulary."""
+        for position, token in enumerate(ids):
+            if not 0 <= token < self.vocabulary:
+                raise InvalidItem(
+                    f"token id {token} at position {position} is outside the vocabulary "
+                    f"(0 to {self.vocabulary - 1}): send ids of the model's own tokenizer, or the text"
+                )
 
 
 def shown(most_tokens: int) -> int:

@@ -8,7 +8,7 @@ import pytest
 
 from shoal.errors import DeadlineExceeded, Overloaded, Unavailable
 from shoal.gateway.compat.tei.bodies import tei
-from shoal.values import EncodeParams, ExtractParams, ScoreParams
+from shoal.values import EncodeParams, ExtractParams, ScoreParams, TokenizeParams
 from tests.gateway.conftest import Served
 from tests.gateway.scripted import DIM, ScriptedWorker
 
@@ -48,6 +48,33 @@ async def test_similarity_is_the_product_of_vectors(gateway: Served) -> None:
         "parameters": {"truncate": True, "prompt_name": "query"},
     }
     assert (await gateway.post("/similarity?model=tiny", body)).json() == [9.0 * DIM, 15.0 * DIM]
+
+
+async def test_tokenize_and_decode(gateway: Served, worker: ScriptedWorker) -> None:
+    special = {"id": 1, "text": "[CLS]", "special": True, "start": None, "stop": None}
+
+    def whole(text: str, stop: int) -> dict[str, Any]:
+        return {"id": 7, "text": text, "special": False, "start": 0, "stop": stop}
+
+    one = await gateway.post("/tokenize?model=tiny", {"inputs": "ä"})
+    assert one.json() == [[special, whole("ä", 2)]]
+    body = {"inputs": ["a", "bc"], "add_special_tokens": False, "prompt_name": "query"}
+    both = await gateway.post("/tei/reranker/tokenize", {"inputs": ["a", "bc"]})
+    assert both.json() == [[special, whole("a", 1)], [special, whole("bc", 2)]]
+    await gateway.post("/tokenize?model=tiny", body)
+    assert [unit.params for unit in worker.units] == [
+        TokenizeParams(),
+        TokenizeParams(),
+        TokenizeParams(False, "query"),
+    ]
+    single = await gateway.post("/decode?model=tiny", {"ids": [101, 7]})
+    assert single.json() == ["[101,7]"]
+    several = {"ids": [[101], [7]], "skip_special_tokens": False}
+    assert (await gateway.post("/decode?model=tiny", several)).json() == ["[101]", "[7]"]
+    assert [unit.params for unit in worker.units[3:]] == [
+        TokenizeParams(special=False),
+        TokenizeParams(special=True),
+    ]
 
 
 async def test_rerank_orders_texts(gateway: Served, worker: ScriptedWorker) -> None:
@@ -128,6 +155,11 @@ async def test_info_and_health(gateway: Served) -> None:
         ("/predict?model=classifier", {"inputs": "a", "parameters": {"top_k": 0}}, "top_k is 0"),
         ("/similarity?model=tiny", {"inputs": "a"}, "inputs"),
         ("/?model=tiny", {}, "'inputs' is missing"),
+        ("/tokenize?model=tiny", {"inputs": [[1, 2]]}, "inputs must be texts"),
+        ("/tokenize?model=tiny", {"inputs": []}, "at least one"),
+        ("/tokenize?model=reranker", {"inputs": "a", "prompt_name": "query"}, "it has none"),
+        ("/tokenize?model=transcriber", {"inputs": "a"}, "cannot tokenize: it does extract"),
+        ("/decode?model=tiny", {"ids": "a"}, "ids must be lists of token ids"),
     ],
 )
 async def test_errors_have_their_shape(gateway: Served, path: str, body: Any, says: str) -> None:

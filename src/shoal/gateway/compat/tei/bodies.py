@@ -101,6 +101,33 @@ class PredictBody(msgspec.Struct, frozen=True):
     parameters: PredictParameters | None = None
 
 
+class TokenizeBody(msgspec.Struct, frozen=True):
+    """Body of `/tokenize`; other fields are ignored."""
+
+    inputs: Annotated[
+        msgspec.Raw,
+        Meta(
+            description="A text, or texts.",
+            extra_json_schema={"type": ["string", "array"], "items": {"type": "string"}},
+        ),
+    ]
+    add_special_tokens: bool = True
+    prompt_name: Annotated[str | None, Meta(description="One of the card's prompts.")] = None
+
+
+class DecodeBody(msgspec.Struct, frozen=True):
+    """Body of `/decode`; other fields are ignored."""
+
+    ids: Annotated[
+        msgspec.Raw,
+        Meta(
+            description="Token ids, or lists of them.",
+            extra_json_schema={"type": "array"},
+        ),
+    ]
+    skip_special_tokens: bool = True
+
+
 class AnyBody(msgspec.Struct, frozen=True):
     """Body of `POST /`: which of the others it is shows in its fields, empty where not given."""
 

@@ -18,6 +18,7 @@ from shoal.gateway.body import KINDS, MAP, BodyDecoder
 from shoal.gateway.compat.tei.bodies import AnyBody, Info, tei
 from shoal.gateway.compat.tei.predictions import is_file, predict
 from shoal.gateway.compat.tei.ranks import rerank
+from shoal.gateway.compat.tei.tokens import decode, tokenize
 from shoal.gateway.compat.tei.vectors import embed, embed_all, embed_sparse, similarity
 from shoal.gateway.envelope import error_response
 from shoal.gateway.headers import JSON, media_type
@@ -56,6 +57,8 @@ WORK: dict[str, Work] = {
     "similarity": similarity,
     "rerank": rerank,
     "predict": predict,
+    "tokenize": tokenize,
+    "decode": decode,
 }
 #: These take files too, as the whole body.
 _TAKES_FILES = ("", "predict")
