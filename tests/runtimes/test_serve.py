@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -16,6 +17,7 @@ from shoal.runtimes import serve
 from shoal.settings import RuntimeSettings
 from shoal.wire import socket as m
 from shoal.wire.frames import FrameReader, frame_of
+from shoal.yielding import YIELDS
 
 DEADLINE_S = 30.0
 
@@ -87,6 +89,12 @@ def test_garbage_is_answered_with_bye(worker: RawWorker, garbage: bytes, reason:
     status, errors = worker.end()
     assert status == 1
     assert reason in errors
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a priority for each thread is Linux's")
+def test_on_cpus_it_lets_event_loops_go_first(worker: RawWorker) -> None:
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    assert os.getpriority(os.PRIO_PROCESS, worker.runtime.pid) == min(own + YIELDS, 19)
 
 
 def test_bye_ends_it(worker: RawWorker) -> None:

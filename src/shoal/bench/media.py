@@ -175,10 +175,12 @@ def _probes(serving: Serving, seconds: float) -> Arrivals:
 def _loaded(
     sent: Load, serving: Serving, load: Generator, probe: Generator
 ) -> tuple[Outcome, list[float]]:
-    """Probe for as long as the load lasts."""
+    """Probe for as long as the load lasts, but not while it is handed to the process that sends it:
+    that takes as much of a core as sending it, and is no caller's doing."""
     answers: list[float] = []
+    load.give(sent)
     with ThreadPoolExecutor(1) as beside:
-        loading = beside.submit(load.ask, sent)
+        loading = beside.submit(load.take)
         while not loading.done():
             answers += probe.ask(_probes(serving, 1.0)).waited_s
         return loading.result(), answers

@@ -56,15 +56,27 @@ class Helper(Generic[Asked, Answered]):
 
     def ask(self, message: Asked) -> Answered:
         """Send `message` and wait for the answer. Raises `HelperDied`."""
-        assert self._process.stdin and self._process.stdout, "started with pipes"
+        self.give(message)
+        return self.take()
+
+    def give(self, message: Asked) -> None:
+        """Send `message`; its work begins once all of it is there. Raises `HelperDied`."""
+        assert self._process.stdin, "started with pipes"
         try:
             _write(self._process.stdin, msgspec.msgpack.encode(message))
-            answer = _read(self._process.stdout)
         except BrokenPipeError:
-            answer = None
+            raise self._died() from None
+
+    def take(self) -> Answered:
+        """Wait for the answer to what was given. Raises `HelperDied`."""
+        assert self._process.stdout, "started with pipes"
+        answer = _read(self._process.stdout)
         if answer is None:
-            raise HelperDied(f"{self._module} ended with code {self._process.wait(_CLOSE_S)}")
+            raise self._died()
         return msgspec.msgpack.decode(answer, type=self._answered)
+
+    def _died(self) -> HelperDied:
+        return HelperDied(f"{self._module} ended with code {self._process.wait(_CLOSE_S)}")
 
     def __enter__(self) -> Helper[Asked, Answered]:
         return self

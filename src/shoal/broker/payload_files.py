@@ -13,6 +13,7 @@ from threading import Barrier
 from typing import Any, BinaryIO, TypeVar
 
 from shoal.wire.codec import Buffer
+from shoal.yielding import yield_cores
 
 T = TypeVar("T")
 
@@ -31,7 +32,7 @@ class FilePayloads:
         """Blocking. Raises `OSError` if the folder is not there and cannot be made."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder = folder
-        self._threads = ThreadPoolExecutor(THREADS, "payloads")
+        self._threads = ThreadPoolExecutor(THREADS, "payloads", yield_cores)
         # All start here: starting one later would let the event loop wait until it runs.
         all_run = Barrier(THREADS)
         wait([self._threads.submit(all_run.wait) for _ in range(THREADS)])

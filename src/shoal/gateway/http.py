@@ -7,6 +7,7 @@ It must not know routes, models or the queue.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
@@ -44,6 +45,9 @@ Send = Callable[[Message], Awaitable[None]]
 DRAIN_MOST = 4
 #: Pieces of a body are joined up to this size: a write (20 µs) costs more than the copy.
 JOIN_MOST_BYTES = 64 * 1024
+#: Bodies that are read on in one turn of the event loop, each by a read of the socket (256 KiB):
+#: copying one takes up to 1 ms, and whoever else asks waits for all of them.
+READS_A_TURN = 4
 #: The ASGI extension in which the server gives the `connection` itself, an `unread.Connection`.
 CONNECTION = "shoal.connection"
 #: What is left of a deadline that passed while the body came in.
@@ -51,11 +55,13 @@ LEAST_LEFT_S = 0.001
 
 
 class BodyBudget:
-    """Memory for the bodies of all requests of a gateway together."""
+    """Memory and turns for the bodies of all requests of a gateway together."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most = most_bytes
         self.held_bytes = 0
+        self._reads = 0  # in this turn of the loop
+        self._waiting: deque[asyncio.Future[None]] = deque()
 
     def take(self, count: int) -> None:
         """Count these bytes. Raises `Overloaded` where they are too many."""
@@ -70,6 +76,27 @@ class BodyBudget:
     def give(self, count: int) -> None:
         """These bytes are no longer held."""
         self.held_bytes -= count
+
+    async def turn(self) -> None:
+        """Return when more of a body may be read: first come, first served, a few at a time."""
+        loop = asyncio.get_running_loop()
+        if not self._reads:
+            loop.call_soon(self._next_turn)
+        if self._reads < READS_A_TURN:
+            self._reads += 1
+        else:
+            self._waiting.append(future := loop.create_future())
+            await future
+
+    def _next_turn(self) -> None:
+        self._reads = 0
+        while self._waiting and self._reads < READS_A_TURN:
+            future = self._waiting.popleft()
+            if not future.done():  # its caller is gone
+                future.set_result(None)
+                self._reads += 1
+        if self._reads:
+            asyncio.get_running_loop().call_soon(self._next_turn)
 
 
 class Request:
@@ -215,6 +242,7 @@ class Request:
             whole[start:size] = chunk
             if self.complete:
                 return whole
+            await budget.turn()
 
     def _declared_bytes(self) -> int:
         declared = self.headers.get(b"content-length", b"0")

@@ -17,6 +17,7 @@ from shoal.runtimes.base import Runtime
 from shoal.runtimes.process import die_with_parent
 from shoal.runtimes.server import Server
 from shoal.settings import RuntimeSettings, load
+from shoal.yielding import yield_cores
 
 
 def _torch(settings: RuntimeSettings) -> Runtime:
@@ -61,6 +62,8 @@ def run(settings: RuntimeSettings) -> None:
                 f"no worker listens at {settings.socket}: {error.strerror or error}"
             ) from None
         die_with_parent()
+        if settings.device.startswith("cpu"):
+            yield_cores()
         gc.freeze()  # modules are no garbage: looking through torch's took 150 ms, GIL held
         Server(connection, runtime).serve()
 
