@@ -41,6 +41,7 @@ FAMILIES: dict[str, Family] = {
         Family("albert", ("albert",), ("AlbertModel", "AlbertForMaskedLM", "AlbertForPreTraining")),
         Family("bert", ("bert",), ("BertModel", "BertForMaskedLM", "BertForPreTraining")),
         Family("clip", ("clip",), ("CLIPModel",), media=("image",)),
+        Family("colpali", ("colpali",), ("ColPaliForRetrieval",), media=("image",)),
         Family("siglip", ("siglip",), ("SiglipModel",), media=("image",)),
         Family("deberta", ("deberta-v2",), ("DebertaV2Model", "DebertaV2ForMaskedLM")),
         Family("distilbert", ("distilbert",), ("DistilBertModel", "DistilBertForMaskedLM")),

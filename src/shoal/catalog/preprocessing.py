@@ -116,6 +116,7 @@ _DEFAULTS: dict[str, _Defaults] = {
         Size(shortest_edge=224), BICUBIC, (224, 224), _CLIP_MEAN, _CLIP_STD, keeps_shape=True
     ),
     "siglip": _Defaults(Size(224, 224), BICUBIC, keeps_shape=True),
+    "colpali": _Defaults(Size(224, 224), BICUBIC, keeps_shape=True),
     "vit": _Defaults(Size(224, 224), BILINEAR),
     "efficientnet": _Defaults(Size(346, 346), BICUBIC, twice=True),
 }
@@ -123,7 +124,7 @@ _DEFAULTS: dict[str, _Defaults] = {
 
 def image_processing(folder: Path, family: str) -> ImageProcessing:
     """What the folder's image processor does. Raises `ModelLoadFailed` naming file and key."""
-    where, stored = _read(folder, "image_processor", _StoredImages)
+    where, stored = read_part(folder, "image_processor", _StoredImages)
     default = _DEFAULTS.get(family)
     if default is None:
         raise ModelLoadFailed(f"{where}: nothing is known of images for family '{family}'")
@@ -140,10 +141,11 @@ def image_processing(folder: Path, family: str) -> ImageProcessing:
 
 def sound_processing(folder: Path) -> SoundProcessing:
     """What the folder's feature extractor does. Raises `ModelLoadFailed` naming file and key."""
-    return _read(folder, "feature_extractor", SoundProcessing)[1]
+    return read_part(folder, "feature_extractor", SoundProcessing)[1]
 
 
-def _read(folder: Path, part: str, kind: type[Stored]) -> tuple[Path, Stored]:
+def read_part(folder: Path, part: str, kind: type[Stored]) -> tuple[Path, Stored]:
+    """What one processor of the folder is set to, and the file that says it. Raises `ModelLoadFailed`."""
     path = folder / ALONE
     try:
         if path.is_file():

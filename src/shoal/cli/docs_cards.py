@@ -28,6 +28,7 @@ FACTS = {
     "pylate": "pylate 1.6.0: how it saves a model, and what it does where that says nothing",
     "llm-guard": "llm-guard 0.3.16, the models of its scanners: revision, longest text",
     "sentence-transformers docs": "the documentation of sentence-transformers: labels",
+    "transformers": "transformers 5.24, the model's own classes there: width, prompts of its processor",
     "model card": "the model's own README, there or where it is quoted; its publisher's repository",
     "model page": "the repository's pages on the hub: licence, languages, files and their sizes, "
     "commits",

@@ -74,12 +74,13 @@ def _is_hidden(path: Path) -> bool:
 
 
 def _content(path: Path) -> str | bytes:
-    """A file of text as a string, any other as bytes; images and sound have bytes of zero."""
+    """A file of text as a string, any other as bytes: images and sound have bytes of zero, a PDF may
+    be letters from end to end."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}; check the paths") from None
-    if b"\0" in data:
+    if b"\0" in data or data.startswith(b"%PDF-"):
         return data
     try:
         return data.decode("utf-8-sig")

@@ -78,6 +78,8 @@ class TokenVectors(msgspec.Struct, frozen=True):
 class MaxSim(msgspec.Struct, frozen=True):
     """A document's score: over the query's tokens, the sum of the best likeness each finds.
 
+    One of several sequences, such as the pages of a file, is as good as its best one.
+
     Attributes:
         keep: tokens of the document that are compared; None: all.
     """
@@ -88,16 +90,18 @@ class MaxSim(msgspec.Struct, frozen=True):
         """One number, 0 where either has no tokens."""
         assert query is not None, "the query has a sequence of its own"
         said = unit(kept(query[MULTIVECTOR], None))
-        likeness = said @ unit(kept(rows[0][MULTIVECTOR], self.keep)).T
-        score = likeness.max(axis=1, initial=-1.0).sum() if likeness.size else 0.0
-        return {SCORE: cast(Row, np.float32(score))}
+        return {SCORE: cast(Row, np.float32(max(self._score(said, row) for row in rows)))}
+
+    def _score(self, said: Vectors, row: Rows) -> float:
+        likeness = said @ unit(kept(row[MULTIVECTOR], self.keep)).T
+        return float(likeness.max(axis=1, initial=-1.0).sum()) if likeness.size else 0.0
 
 
 class Cosine(msgspec.Struct, frozen=True):
-    """A document's score: the cosine of its dense vector and the query's."""
+    """A document's score: the cosine of its dense vector and the query's; the best of several."""
 
     def __call__(self, rows: Sequence[Rows], query: Rows | None = None) -> dict[str, Row]:
         """One number."""
         assert query is not None, "the query has a sequence of its own"
-        one = unit(np.stack([np.asarray(row[DENSE]) for row in (query, rows[0])]))
-        return {SCORE: cast(Row, np.float32(one[0] @ one[1]))}
+        both = unit(np.stack([np.asarray(row[DENSE]) for row in (query, *rows)]))
+        return {SCORE: cast(Row, np.float32((both[1:] @ both[0]).max()))}

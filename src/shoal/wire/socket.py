@@ -81,7 +81,9 @@ class Run(Message, frozen=True, tag="run"):
     Items that are two texts have in `splits` int32 [n_items] the tokens of the first (0: one text
     alone). Media that the worker decoded is in `inputs`, an array an item: an image as uint8
     [height, width, 3] in the size that the model takes, sound as float32 log-mel [bins, frames];
-    an item of tokens has an empty one there, and an item there has no tokens.
+    an item of tokens has an empty one there, and an item there has no tokens. A model that reads
+    images among tokens gets both: the images as one array, [images, height, width, 3], and a token of
+    its own for each part of them.
 
     Tokens that others do not attend to come last in their item: `seen` int32 [n_items] says how many
     come before them (0: all are seen)."""

@@ -14,17 +14,23 @@ from shoal.worker.text.prompts import is_query
 
 
 def encoded(
-    card: Card, params: EncodeParams, keep: NDArray[np.bool_] | None = None
+    card: Card,
+    params: EncodeParams,
+    keep: NDArray[np.bool_] | None = None,
+    *,
+    query: bool | None = None,
 ) -> Finish | None:
     """The outputs that a caller asked; None where none is made of tokens' vectors.
 
-    `keep`: the tokens that get a vector; None: all.
+    `keep`: the tokens that get a vector; None: all. `query`: whether the items are queries; None: if
+    their prompt is that of texts that are.
     """
     if not of_tokens(params.outputs):
         return None
     task = card.tasks.encode
     normalize = task is None or task.dense is None or task.dense.normalize
-    return TokenVectors(params, normalize, keep, is_query(card, params))
+    asks = is_query(card, params) if query is None else query
+    return TokenVectors(params, normalize, keep, asks)
 
 
 def compared(card: Card, keep: NDArray[np.bool_] | None = None) -> Finish | None:

@@ -166,6 +166,10 @@ def _clip(card: Card, folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
+def _colpali(card: Card, folder: Path) -> None:
+    tiny.colpali(folder, most=card.max_tokens)
+
+
 def _siglip(card: Card, folder: Path) -> None:
     tokenizer = tokenizer_of(card)
     text = {
@@ -197,6 +201,7 @@ def _whisper(_: Card, folder: Path) -> None:
 
 _FILES: dict[str, Callable[[Card, Path], None]] = {
     "clip": _clip,
+    "colpali": _colpali,
     "efficientnet": _efficientnet,
     "siglip": _siglip,
     "vit": _vit,

@@ -80,6 +80,12 @@ def _gemma(_: Card) -> Any:
     return _of("Siglip2Tokenizer", vocab=_numbered(pieces), merges=[])
 
 
+def pali() -> Any:
+    """With a line feed, which ends what ColPali reads."""
+    special = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "\n"]
+    return _of("GemmaTokenizer", vocab=_numbered([*special, "\u2581", *_SYMBOLS]), merges=[])
+
+
 def _clip(_: Card) -> Any:
     ends = [f"{symbol}</w>" for symbol in _BYTES]
     special = ["<|startoftext|>", "<|endoftext|>"]
@@ -117,6 +123,7 @@ def _of(name: str, **given: Any) -> Any:
 _KINDS: dict[str, Callable[[Card], Any]] = {
     "bert": _bert,
     "clip": _clip,
+    "colpali": lambda _: pali(),
     "deberta-v2": _deberta,
     "distilbert": _bert,
     "electra": _bert,

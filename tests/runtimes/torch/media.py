@@ -18,7 +18,8 @@ from tests.runtimes.torch.made import Floats
 
 #: Mean and deviation of each channel, none equal to another's, nor to those of any default.
 MEAN, STD = (0.41, 0.47, 0.53), (0.22, 0.27, 0.31)
-Item = list[int] | NDArray[Any]
+#: Tokens, media, or tokens with the images that stand among them.
+Item = list[int] | NDArray[Any] | tuple[list[int], NDArray[Any]]
 
 
 def save(folder: Path, model: Any, size: Any = 16, **processor: Any) -> Any:
@@ -48,13 +49,19 @@ def pixel_values(items: list[NDArray[np.uint8]]) -> torch.Tensor:
 
 def run(runtime: TorchRuntime, items: Sequence[Item], head: str = "dense") -> Done:
     """Token ids and media, in any order, as one batch."""
-    tokens = [np.array(item if isinstance(item, list) else [], np.int32) for item in items]
-    nothing = np.zeros(0, np.uint8)
-    inputs = [to_wire(nothing if isinstance(item, list) else item) for item in items]
+    parts = [_parts(item) for item in items]
+    tokens = [np.array(ids, np.int32) for ids, _ in parts]
+    inputs = [to_wire(media) for _, media in parts]
     lengths = np.array([len(ids) for ids in tokens], np.int32)
     return runtime.run(
         Run(1, "m", [head], to_wire(np.concatenate(tokens)), to_wire(lengths), inputs=inputs)
     )
+
+
+def _parts(item: Item) -> tuple[list[int], NDArray[Any]]:
+    if isinstance(item, tuple):
+        return item
+    return (item, np.zeros(0, np.uint8)) if isinstance(item, list) else ([], item)
 
 
 def rows(done: Done, head: str = "dense") -> Floats:

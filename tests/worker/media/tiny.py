@@ -6,9 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
 
-from tests.runtimes.torch import speech, towers
+from tests.runtimes.torch import media, pages, speech, towers
+from tests.runtimes.torch.card_tokenizers import pali
 
 WORDS = ["<start>", *(f"w{n}" for n in range(2, towers.END)), "<end>"]
 
@@ -25,6 +28,21 @@ def tokenizer(folder: Path, words: list[str], around: bool) -> None:
 def clip(folder: Path) -> Any:
     model = towers.clip(folder)
     tokenizer(folder, WORDS, True)
+    return model
+
+
+def colpali(folder: Path, size: int = 16, dim: int = pages.DIM, most: int = 64) -> Any:
+    """Of pages of so many pixels a side; `processor` of what comes back is the reference's own."""
+    seen: Any = SiglipImageProcessorPil(
+        size={"height": size, "width": size}, image_mean=media.MEAN, image_std=media.STD
+    )
+    seen.image_seq_length = (size // 4) ** 2
+    processor = transformers.ColPaliProcessor(seen, pali())
+    words = {"vocab_size": len(processor.tokenizer), "max_position_embeddings": most}
+    model = pages.colpali(folder, words, processor.image_token_id, dim, image_size=size)
+    (folder / "preprocessor_config.json").unlink()
+    processor.save_pretrained(folder)
+    model.processor = processor
     return model
 
 

@@ -1,7 +1,8 @@
 """Images and sound of a batch, as its models take them: checked, stacked, packed.
 
 Knows shapes, no architecture. An item of media becomes as many rows as its encoder makes of it, so
-that attention and heads see it as a group of items of one length.
+that attention and heads see it as a group of items of one length; or it comes among tokens, each of
+which stands for a row of it.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ class Takes(msgspec.Struct, frozen=True):
         fill: what stands in the last columns of an item that has fewer; None: none may have fewer.
         together: items of a pass at least, where there are as many.
         most: items of a pass at most; None: as its rows allow.
+        place: the token that stands for a row of an image, where items have both: then an item's
+            input is [images, *shape], and `tokens` are those of one image.
     """
 
     what: str
@@ -40,6 +43,7 @@ class Takes(msgspec.Struct, frozen=True):
     fill: Callable[[Media], float] | None = None
     together: int = 1
     most: int | None = None
+    place: int | None = None
 
     def items(self, pass_tokens: int) -> int:
         """Of a pass of so many rows."""
@@ -55,6 +59,17 @@ class Takes(msgspec.Struct, frozen=True):
             raise InvalidItem(
                 f"this item came as {item.dtype} of shape {list(item.shape)}, and the model takes "
                 f"{self.what} as {self.dtype} of {list(self.shape)}"
+            )
+
+    def check_places(self, places: int, item: Media | None) -> None:
+        """Raises `InvalidItem` where the places among an item's tokens are not those of its images."""
+        images = [] if item is None or not item.size else [*item]
+        for image in images:
+            self.check(image)
+        if places != len(images) * self.tokens:
+            raise InvalidItem(
+                f"this item has {len(images)} images of {self.tokens} tokens each, and {places} tokens "
+                f"that stand for images (number {self.place})"
             )
 
     def stacked(self, items: list[Media]) -> Media:
@@ -89,15 +104,28 @@ def pack_media(
     for start in range(0, len(rows), step):
         chosen = rows[start : start + step]
         media = torch.from_numpy(takes.stacked([items[row] for row in chosen]))
-        passes.append(_packed(chosen, takes.tokens, media.to(device, non_blocking=True)))
+        passes.append(laid_out(media.to(device, non_blocking=True), takes.tokens, chosen))
     return passes
 
 
-def _packed(rows: NDArray[np.int64], length: int, media: torch.Tensor) -> Packed:
-    count = len(rows)
+def among_tokens(passes: list[Packed], items: list[Media], device: torch.device) -> list[Packed]:
+    """The same passes, with the images of their items, each [images, *shape]."""
+    whole = []
+    for packed in passes:
+        images = [items[row] for row in packed.rows.tolist() if items[row].size]
+        if images:
+            media = torch.from_numpy(np.concatenate(images)).to(device, non_blocking=True)
+            packed = msgspec.structs.replace(packed, media=media)
+        whole.append(packed)
+    return whole
+
+
+def laid_out(media: torch.Tensor, length: int, rows: NDArray[np.int64] | None = None) -> Packed:
+    """Media as a pass by itself: each item `length` rows; `rows`: as `Packed` has them."""
+    count = len(media)
     positions = torch.arange(length, device=media.device)
     return Packed(
-        rows=rows,
+        rows=np.arange(count) if rows is None else rows,
         tokens=positions.new_zeros(count * length),
         positions=positions.repeat(count),
         offsets=torch.arange(0, count * length + 1, length, dtype=torch.int32, device=media.device),

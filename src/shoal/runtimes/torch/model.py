@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from shoal.errors import ErrorInfo, InvalidItem, InvalidRequest, TooManyTokens, nearest
 from shoal.runtimes.torch.heads.base import Head, HeadOutput
 from shoal.runtimes.torch.loading import load_parts
-from shoal.runtimes.torch.media import Media, pack_media
+from shoal.runtimes.torch.media import Media, Takes, among_tokens, pack_media
 from shoal.runtimes.torch.packed import Packed, filled, pack
 from shoal.runtimes.torch.restoring import restored
 from shoal.wire.outputs import Output
@@ -29,7 +29,7 @@ _PASS_TOKENS_CUDA = 16384
 class Batch(msgspec.Struct, frozen=True):
     """Items as they came: `tokens` [sum of lengths], end to end; `lengths` [items]; `splits`
     [items], tokens of the first of two segments, 0 where there is one; `inputs`, an array an item,
-    which counts where the item has no tokens; `seen` [items], its first tokens that are attended to,
+    which counts where the item has no tokens or the model reads images among them; `seen` [items], its first tokens that are attended to,
     0 for all."""
 
     tokens: NDArray[np.int32]
@@ -78,8 +78,11 @@ class Model:
         one, names = np.ones(1, np.int64), list(self._heads)
         if self._encoder.vocabulary:
             self.run(Batch(np.zeros(1, np.int32), one), names)
-        if self._takes is not None:
-            self.run(Batch(np.zeros(0, np.int32), 0 * one, inputs=[self._takes.blank()]), names)
+        if (takes := self._takes) is not None and takes.place is None:
+            self.run(Batch(np.zeros(0, np.int32), 0 * one, inputs=[takes.blank()]), names)
+        elif takes is not None:
+            places = np.full(takes.tokens, takes.place, np.int32)
+            self.run(Batch(places, one * takes.tokens, inputs=[takes.blank()[None]]), names)
 
     def run(self, batch: Batch, names: list[str]) -> Outputs:
         """The outputs of these names. Raises `InvalidRequest` where the model has no such one."""
@@ -127,7 +130,11 @@ class Model:
             splits=batch.splits,
             seen=batch.seen,
         )
-        if self._takes is None or batch.inputs is None or len(texts) == len(fit):
+        if self._takes is None or batch.inputs is None:
+            return passes
+        if self._takes.place is not None:
+            return among_tokens(passes, batch.inputs, device)
+        if len(texts) == len(fit):
             return passes
         media = fit[batch.lengths[fit] == 0]
         return passes + pack_media(
@@ -145,6 +152,8 @@ class Model:
             failed[item] = TooManyTokens(
                 f"this item has {lengths[item]} tokens; {self._name} takes {self._max_tokens}"
             ).info
+        if self._takes is not None and self._takes.place is not None:
+            failed |= _misplaced(batch, self._takes)
         vocabulary = self._encoder.vocabulary
         strange = np.flatnonzero((tokens < 0) | (tokens >= vocabulary))
         owners = np.searchsorted(np.cumsum(lengths), strange, side="right")
@@ -158,10 +167,24 @@ class Model:
 
     def _unfit_media(self, inputs: list[Media] | None, item: int) -> InvalidItem | None:
         """Why an item without tokens cannot be computed."""
-        if self._takes is None or inputs is None or not inputs[item].size:
+        takes = self._takes
+        if takes is None or takes.place is not None or inputs is None or not inputs[item].size:
             return InvalidItem("this item has no tokens")
         try:
-            self._takes.check(inputs[item])
+            takes.check(inputs[item])
         except InvalidItem as error:
             return error
         return None
+
+
+def _misplaced(batch: Batch, takes: Takes) -> dict[int, ErrorInfo]:
+    """Items whose images are not those that their tokens have places for."""
+    failed: dict[int, ErrorInfo] = {}
+    ends = np.cumsum(batch.lengths)
+    for item, (end, length) in enumerate(zip(ends.tolist(), batch.lengths.tolist(), strict=True)):
+        places = int(np.count_nonzero(batch.tokens[end - length : end] == takes.place))
+        try:
+            takes.check_places(places, None if batch.inputs is None else batch.inputs[item])
+        except InvalidItem as error:
+            failed[item] = error.info
+    return failed

@@ -43,7 +43,8 @@ class Packed(msgspec.Struct, frozen=True):
         offsets: int32 [items + 1], where each item starts, and the end of the last.
         types: int64 [computed], 0 in an item's first segment and 1 in its second; None where no
             item has a second one.
-        media: [items, ...], where the items are images or sound, which have no tokens (these are 0).
+        media: [items, ...], where the items are images or sound, which have no tokens (these are
+            0); or the images that stand among the tokens of the items, in packed order.
     """
 
     rows: NDArray[np.int64]

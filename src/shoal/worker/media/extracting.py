@@ -38,6 +38,13 @@ def finished_alone(finish: Finish, decoded: Decoded, sequences: list[Prepared]) 
     return msgspec.structs.replace(alone(decoded, sequences), finish=finish)
 
 
+def finished_together(finish: Finish, _: Decoded, sequences: list[Prepared]) -> Prepared:
+    """All pages of a file as one item."""
+    if len(sequences) > 1:
+        return several(sequences, finish)
+    return msgspec.structs.replace(sequences[0], finish=finish)
+
+
 class Extracts(Protocol):
     """How the files of one model are prepared for what is read from them."""
 

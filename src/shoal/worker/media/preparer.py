@@ -7,18 +7,36 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
 
 from shoal.catalog.card import Card
 from shoal.catalog.families import FAMILIES
-from shoal.errors import ComputeFailed, InvalidItem, InvalidRequest, ShoalError, reason
+from shoal.catalog.pages import page_form
+from shoal.errors import (
+    ComputeFailed,
+    InvalidItem,
+    InvalidRequest,
+    ModelLoadFailed,
+    ShoalError,
+    reason,
+)
 from shoal.settings import WorkerSettings
 from shoal.tasks.encode import Item, Media
 from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams, TokenizeParams
 from shoal.worker.media.decoding import Decoder, ImageDecoder, SoundDecoder
-from shoal.worker.media.extracting import Made, alone, extract_media, finished_alone
+from shoal.worker.media.extracting import (
+    Made,
+    alone,
+    extract_media,
+    finished_alone,
+    finished_together,
+)
 from shoal.worker.media.files import PIXEL, SILENCE
+from shoal.worker.media.placing import Pages
 from shoal.worker.prepared import Prepared
-from shoal.worker.text import TextPreparer
+from shoal.worker.text import QUERY, TextPreparer
 from shoal.worker.vectors import compared, encoded
 
 
@@ -37,7 +55,16 @@ class DecodingPreparer:
             if "audio" in card.inputs
             else ImageDecoder(card.family, folder, settings)
         )
+        self._pages = self._pages_of(card, folder)
         self._extract = extract_media(card, folder, self._texts)
+
+    def _pages_of(self, card: Card, folder: Path) -> Pages | None:
+        form = page_form(folder, card.family)
+        if form is None:
+            return None
+        if self._texts is None:
+            raise ModelLoadFailed(f"card '{card.name}': its pages need text too, under `inputs`")
+        return Pages(card, form, self._texts.tokens)
 
     @property
     def probe(self) -> Item:
@@ -60,12 +87,12 @@ class DecodingPreparer:
     def _made(self, params: Params) -> Made:
         """Raises `InvalidRequest` where nothing can be made of a file."""
         if isinstance(params, EncodeParams):
-            finish = encoded(self._card, params)
+            finish = encoded(self._card, params, query=params.prompt == QUERY)
             return alone if finish is None else partial(finished_alone, finish)
         if isinstance(params, ScoreParams) and self._texts is not None:
             finish = compared(self._card)
             if finish is not None:
-                return partial(finished_alone, finish)
+                return partial(finished_together, finish)
         if isinstance(params, ExtractParams) and self._extract is not None:
             return self._extract.made(params)
         raise InvalidRequest(f"'{self._card.name}' does not do this task")
@@ -90,13 +117,17 @@ class DecodingPreparer:
             return InvalidItem("this item is empty")
         try:
             decoded = self._decoder.decode(item.data)
-            # They count as the longest text does: a model sees all of them in one size.
-            length = self._card.max_tokens
-            return made(decoded, [Prepared(input=a, length=length) for a in decoded.arrays])
+            return made(decoded, [self._sequence(array) for array in decoded.arrays])
         except ShoalError as error:
             return error
         except Exception as error:  # each library has its own; the other files are not at fault
             return ComputeFailed(f"this file could not be decoded: {reason(error)}")
+
+    def _sequence(self, array: NDArray[Any]) -> Prepared:
+        if self._pages is not None:
+            return self._pages.placed(array)
+        # They count as the longest text does: a model sees all of them in one size.
+        return Prepared(input=array, length=self._card.max_tokens)
 
 
 def decodes(card: Card) -> bool:

@@ -2,6 +2,6 @@
 
 from shoal.worker.text.plain import PlainPreparer, guessed
 from shoal.worker.text.preparer import TextPreparer
-from shoal.worker.text.prompts import prompt_of
+from shoal.worker.text.prompts import QUERY, prompt_of
 
-__all__ = ["PlainPreparer", "TextPreparer", "guessed", "prompt_of"]
+__all__ = ["QUERY", "PlainPreparer", "TextPreparer", "guessed", "prompt_of"]

@@ -21,13 +21,13 @@ from shoal.worker.text.tokens import Tokens
 
 
 class TextPreparer:
-    """Tokenizer and limits of one model, and how its tasks use them."""
+    """Tokenizer and limits of one model (`tokens`), and how its tasks use them."""
 
     slow = False
 
     def __init__(self, card: Card, folder: Path) -> None:
         """Raises `ModelLoadFailed` for a tokenizer that cannot be read, or used."""
-        tokens = Tokens(card, folder)
+        self.tokens = tokens = Tokens(card, folder)
         self._name = card.name
         self._encode = EncodeTexts(card, tokens)
         self._score = score_texts(card, tokens, self._encode)

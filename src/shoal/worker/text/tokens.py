@@ -12,6 +12,7 @@ import msgspec
 from tokenizers import Encoding
 
 from shoal.catalog.card import Card
+from shoal.catalog.pages import page_form
 from shoal.errors import InvalidItem, ModelLoadFailed
 from shoal.worker.prefix import CHARACTERS_PER_TOKEN, Prefixes
 from shoal.worker.vocabulary import read_tokenizer
@@ -42,11 +43,12 @@ class Tokens:
 
     Attributes:
         limit: tokens of a sequence. `vocabulary`: ids run from 0 to here, exclusive.
-        before, after: special ids around one text.
+        before, after: special ids around one text; of a model of pages, of a query.
     """
 
     def __init__(self, card: Card, folder: Path) -> None:
         """Raises `ModelLoadFailed` for a tokenizer that cannot be read, or used."""
+        form = page_form(folder, card.family)
         path = folder / card.tokenizer
         self._path = path
         try:
@@ -54,7 +56,11 @@ class Tokens:
             self._tokenizer.no_padding()
             self._tokenizer.no_truncation()
             self.vocabulary = self._tokenizer.get_vocab_size()
-            self.before, self.after = self._around_one()
+            around = self._around_one() if form is None or form.special else ([], [])
+            self.before, self.after = around
+            if form is not None:
+                self.before = [*self.before, *self.ids(form.before)]
+                self.after = [*self.ids(form.after), *self.after]
             self._prefixes = Prefixes(self._tokenizer)
         except BaseException as error:  # the library raises bare Exception, and panics are none
             raise self.unusable(str(error)) from None
@@ -94,6 +100,11 @@ class Tokens:
     def id_of(self, token: str) -> int | None:
         """The id of a token of the vocabulary."""
         return self._tokenizer.token_to_id(token)
+
+    def ids(self, text: str, *, special: bool = False) -> list[int]:
+        """Those of a text of our own; `special`: with the tokenizer's special ones around it."""
+        (encoding,) = self.located([text], special=special)
+        return list(encoding.ids)
 
     def content(self, texts: list[str], most: int, prompt: str = "") -> Iterator[list[int]]:
         """The ids of each text behind `prompt`, without special ones.

@@ -17,7 +17,7 @@ from transformers import ViTConfig, ViTForImageClassification, ViTModel
 from shoal.runtimes.torch.runtime import TorchRuntime
 from shoal.wire.outputs import read_outputs
 from shoal.wire.socket import Load
-from tests.runtimes.torch import efficientnet, media, speech, towers, vision
+from tests.runtimes.torch import efficientnet, media, pages, speech, towers, vision
 from tests.runtimes.torch.families.cells import COSINE, IDS, LABELS, Floats, Measure
 
 #: Of each distinct item, so that batches take several passes.
@@ -102,6 +102,18 @@ def _similarity(make: Callable[[Path], Any]) -> Callable[[Path], float]:
     return worst
 
 
+def _page_vectors(make: Callable[[Path], Any]) -> Callable[[Path], float]:
+    """Of texts and of pages, in one batch."""
+
+    def worst(folder: Path) -> float:
+        model = make(folder)
+        items = [*pages.texts(), *pages.pages()]
+        load = pages.load(folder, make.__name__)
+        return _worst(load, items, "multivector", pages.vectors(model, items), COSINE)
+
+    return worst
+
+
 def _whisper_dense(folder: Path) -> float:
     model = speech.save(folder, several=True)
     items = speech.clips(5)
@@ -127,5 +139,6 @@ MEDIA: dict[str, dict[str, Callable[[Path], float]]] = {
     },
     "clip": {"dense": _features(towers.clip), "image-text": _similarity(towers.clip)},
     "siglip": {"dense": _features(towers.siglip), "image-text": _similarity(towers.siglip)},
+    "colpali": {"colbert": _page_vectors(pages.colpali)},
     "whisper": {"dense": _whisper_dense, "transcript": _transcript},
 }

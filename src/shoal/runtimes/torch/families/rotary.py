@@ -5,6 +5,7 @@ No architecture is named here; where norms stand and which tokens see each other
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
@@ -31,18 +32,30 @@ def tensors(config: Designed) -> dict[str, Shape]:
     return config.design.tensors()
 
 
+class Seen(Protocol):
+    """What puts the images of a pass in the places of their tokens."""
+
+    bytes_per_token: int
+
+    def __call__(self, rows: Tensor, packed: Packed) -> Tensor:
+        """Embedded tokens -> the same, and those of images."""
+        ...
+
+
 class RotaryEncoder:
     """The encoder; see `Encoder` for its attributes."""
 
-    def __init__(self, config: Designed, layers: Layers) -> None:
+    def __init__(self, config: Designed, layers: Layers, seen: Seen | None = None) -> None:
+        """`seen`: of a model that reads images among tokens."""
         design = config.design
         self.vocabulary = design.vocabulary
         self.max_tokens = design.max_tokens
         self.width = design.width
         self.activation_bytes_per_token = max(
-            plan.activation_bytes_per_token(layers) for plan in design.layers
+            seen.bytes_per_token if seen else 0,
+            *(plan.activation_bytes_per_token(layers) for plan in design.layers),
         )
-        self._embed = _Embedding(design, layers)
+        self._embed = _Embedding(design, layers, seen or _without)
         self._rotaries = {
             name: Rotary(frequencies, layers.device)
             for name, frequencies in design.frequencies.items()
@@ -59,8 +72,13 @@ class RotaryEncoder:
         return self._norm(hidden)
 
 
+#: See `Seen`.
+_Seen = Callable[[Tensor, Packed], Tensor]
+
+
 class _Embedding:
-    def __init__(self, design: Design, layers: Layers) -> None:
+    def __init__(self, design: Design, layers: Layers, seen: _Seen) -> None:
+        self._seen = seen
         self._words = layers.table(design.words)
         self._types = layers.tensor(design.types) if design.types else None
         self._scale = design.scale
@@ -72,7 +90,9 @@ class _Embedding:
             # Texts without a second segment, which are most, are all of type 0.
             alike = packed.types is None or len(self._types) == 1
             rows.add_(self._types[0] if alike else self._types[packed.types])
-        return self._norm(rows.mul_(self._scale) if self._scale != 1 else rows)
+        if self._scale != 1:
+            rows.mul_(self._scale)
+        return self._norm(self._seen(rows, packed))
 
 
 class _Layer:
@@ -119,6 +139,10 @@ def _norm(scale: Scale | None, at: str, layers: Layers) -> Norm:
 
 
 def _unchanged(rows: Tensor) -> Tensor:
+    return rows
+
+
+def _without(rows: Tensor, _: Packed) -> Tensor:
     return rows
 
 

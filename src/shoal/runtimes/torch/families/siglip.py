@@ -60,7 +60,7 @@ class SiglipVision(VisionSide, frozen=True, kw_only=True):
     hidden_act: Activation = "gelu_pytorch_tanh"
     layer_norm_eps: float = 1e-6
     num_channels: Literal[3] = 3
-    vision_use_head: Literal[True] = True
+    vision_use_head: bool = True
 
 
 class SiglipConfig(msgspec.Struct, frozen=True):
@@ -71,6 +71,8 @@ class SiglipConfig(msgspec.Struct, frozen=True):
     vision_config: SiglipVision
 
     def __post_init__(self) -> None:
+        if not self.vision_config.vision_use_head:
+            raise ValueError("vision_use_head is off, so no vector of an image is said")
         if self.width != self.vision_config.hidden_size:
             raise ValueError(
                 f"texts end with {self.width} numbers and images with "
@@ -154,16 +156,32 @@ class _Text:
         return self._head(self._tower(packed)[packed.offsets[1:] - 1])
 
 
-class _Vision:
-    def __init__(self, side: SiglipVision, layers: Layers) -> None:
-        self._patches = Patches(side.squares(), layers, "siglip")
+class SiglipTower:
+    """The squares of images up to the last norm: -> [images * squares, hidden].
+
+    family: whose processor says how images come.
+    """
+
+    def __init__(self, side: SiglipVision, layers: Layers, family: str) -> None:
+        squares = side.squares()
+        self.rows = squares.rows
+        self._patches = Patches(squares, layers, family)
         self._blocks = Blocks(VISION, side, layers, Attention())
         self._norm = layers.layer_norm(f"{VISION}.post_layernorm", side.layer_norm_eps)
-        self._probe = _Probe(side, layers)
         self.bytes_per_token = self._blocks.bytes_per_token
 
     def __call__(self, packed: Packed, images: Tensor) -> Tensor:
-        hidden = self._norm(self._blocks(self._patches(images), packed))
+        return self._norm(self._blocks(self._patches(images), packed))
+
+
+class _Vision:
+    def __init__(self, side: SiglipVision, layers: Layers) -> None:
+        self._tower = SiglipTower(side, layers, "siglip")
+        self._probe = _Probe(side, layers)
+        self.bytes_per_token = self._tower.bytes_per_token
+
+    def __call__(self, packed: Packed, images: Tensor) -> Tensor:
+        hidden = self._tower(packed, images)
         return self._probe(hidden.view(len(images), -1, hidden.shape[1]))
 
 

@@ -1,0 +1,43 @@
+"""Images among the tokens of a text: each of their tokens gives way to a row of what was seen.
+
+Decides how many images are looked at together; what looks at them, and how its rows become as wide
+as embedded tokens, is a family's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from shoal.runtimes.torch.families.siglip import SiglipTower
+from shoal.runtimes.torch.media import laid_out
+from shoal.runtimes.torch.packed import Packed
+
+
+class Pictures:
+    """Puts the images of a pass in their places.
+
+    place: the token that stands for a row.
+    joined: rows of a tower, [images * squares, hidden] -> [images * tokens, width].
+    """
+
+    def __init__(self, place: int, tower: SiglipTower, joined: Callable[[Tensor], Tensor]) -> None:
+        self._place = place
+        self._tower = tower
+        self._joined = joined
+        self.bytes_per_token = tower.bytes_per_token
+
+    def __call__(self, rows: Tensor, packed: Packed) -> Tensor:
+        """[computed, width], the images' rows in their places."""
+        if packed.media is None:
+            return rows
+        # As many squares at a time as the pass has tokens, for which there is memory.
+        images = torch.split(packed.media, max(1, packed.computed // self._tower.rows))
+        seen = [
+            self._joined(self._tower(laid_out(some, self._tower.rows), some)) for some in images
+        ]
+        there = packed.tokens[: packed.used] == self._place
+        rows[: packed.used][there] = torch.cat(seen).to(rows.dtype)
+        return rows
