@@ -55,7 +55,7 @@ class Direct:
         rows = [[self._rows(sequence, params) for sequence in one.sequences] for one in prepared]
         first, *asked = prepared
         if first.finish is not None:
-            answer: Answer = first.finish(rows[0], rows[1][0] if asked else None)
+            answer: Answer = first.finish(rows[0], rows[1] if asked else ())
             return answer
         return self._plain(first, params)
 

@@ -23,7 +23,7 @@ def test_maxsim_equals_the_reference() -> None:
         query = torch.tensor(unit(QUERY))[None]
         return float(maxsim(query, torch.tensor(unit(document))[None])[0, 0])
 
-    query = {"multivector": QUERY}
+    query = [{"multivector": QUERY}]
     whole = MaxSim()([{"multivector": DOCUMENT}], query)["score"]
     assert float(whole) == pytest.approx(expected(DOCUMENT), rel=1e-5)  # type: ignore[arg-type]
     part = MaxSim(KEEP)([{"multivector": DOCUMENT}], query)["score"]
@@ -31,12 +31,12 @@ def test_maxsim_equals_the_reference() -> None:
 
 
 def test_a_document_without_tokens_is_like_nothing() -> None:
-    nothing = MaxSim(np.zeros(6, bool))([{"multivector": DOCUMENT}], {"multivector": QUERY})
+    nothing = MaxSim(np.zeros(6, bool))([{"multivector": DOCUMENT}], [{"multivector": QUERY}])
     assert nothing["score"] == 0.0
 
 
 def test_cosine() -> None:
-    score = Cosine()([{"dense": np.array([3.0, 4.0])}], {"dense": np.array([2.0, 0.0])})["score"]
+    score = Cosine()([{"dense": np.array([3.0, 4.0])}], [{"dense": np.array([2.0, 0.0])}])["score"]
     assert score == pytest.approx(0.6)
 
 

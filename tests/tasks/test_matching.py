@@ -10,7 +10,7 @@ ROWS = [{"extract": np.array(row, np.float32)} for row in ([2, 0.5], [1, 1], [-1
 
 
 def told(matches: Matches) -> dict[str, float]:
-    labels = msgspec.msgpack.decode(matches(ROWS))["labels"]
+    labels = msgspec.msgpack.decode(matches(ROWS[:1], ROWS[1:]))["labels"]
     assert [label["score"] for label in labels] == sorted(
         (label["score"] for label in labels), reverse=True
     )

@@ -37,9 +37,9 @@ ENTITIES = Tasks(extract=ExtractTask("token-labels"))
         (ScoreParams(b"q" * 30, instruction="é"), LATE, (10, 1), (62, 4)),
         (QUERY, LATE, (10, 1), (60, 4)),
         (QUERY, Tasks(score=ScoreTask("cosine")), (10, 1), (60, 4)),
-        # A text once a label, with that label; an image once, and the labels beside it.
+        # A text once a label, with that label; images once, and the labels once beside them.
         (LABELS, ZERO_SHOT, (24, 2), (72, 6)),
-        (LABELS, MATCHING, (14, 3), (42, 9)),
+        (LABELS, MATCHING, (10, 1), (34, 5)),
         (LABELS, ENTITIES, (14, 1), (42, 3)),
         (ExtractParams(), ZERO_SHOT, (10, 1), (30, 3)),
         (TokenizeParams(), ENTITIES, (10, 1), (30, 3)),

@@ -34,10 +34,10 @@ def sequence(*ids: int) -> Prepared:
     return Prepared(ids=np.array(ids, np.int32), length=len(ids))
 
 
-def summed(rows: Sequence[Rows], query: Rows | None) -> bytes:
+def summed(rows: Sequence[Rows], beside: Sequence[Rows]) -> bytes:
     """An answer that tells which rows it was made of."""
-    own = [int(np.asarray(row["extract"])[0]) for row in rows]
-    return msgspec.msgpack.encode({"rows": own, "query": query and int(query["extract"][0])})  # type: ignore[index]
+    own, others = ([int(np.asarray(row["extract"])[0]) for row in some] for some in (rows, beside))
+    return msgspec.msgpack.encode({"rows": own, "beside": others})
 
 
 class Rig:
@@ -85,9 +85,9 @@ def test_each_item_gets_the_rows_of_its_own_sequences() -> None:
     assert from_wire(run.lengths).tolist() == [2, 1, 1, 1, 1, 1]
     rig.done(run)
     told, reply = rig.answer("u")
-    assert told == [{"rows": [1, 2], "query": None}, {"rows": [3], "query": None}]
+    assert told == [{"rows": [1, 2], "beside": []}, {"rows": [3], "beside": []}]
     assert reply.tokens == [3, 1]
-    assert rig.answer("v")[0] == [{"rows": [4, 4, 4], "query": None}]
+    assert rig.answer("v")[0] == [{"rows": [4, 4, 4], "beside": []}]
 
 
 def test_sequences_of_one_item_may_run_apart_and_in_any_order() -> None:
@@ -95,7 +95,7 @@ def test_sequences_of_one_item_may_run_apart_and_in_any_order() -> None:
     rig = Rig(u=[several([sequence(1), sequence(2), sequence(3)], summed)])
     rig.done(rig.run(2, ("u", 2)))
     rig.done(rig.run(1, ("u", 1), ("u", 0)))
-    assert rig.answer("u")[0] == [{"rows": [1, 2, 3], "query": None}]
+    assert rig.answer("u")[0] == [{"rows": [1, 2, 3], "beside": []}]
 
 
 def test_sequences_given_up_are_told_by_their_items() -> None:
@@ -118,14 +118,14 @@ def test_an_item_fails_with_any_of_its_sequences() -> None:
 
 @pytest.mark.parametrize("raised", [ValueError("cannot reshape"), OverflowError("cannot reshape")])
 def test_what_is_not_finite_or_cannot_be_used_fails_alone(raised: Exception) -> None:
-    def picky(rows: Sequence[Rows], query: Rows | None) -> bytes:
+    def picky(rows: Sequence[Rows], beside: Sequence[Rows]) -> bytes:
         raise raised
 
     items = [several([sequence(1), sequence(-1)], summed), several([sequence(2)], picky)]
     rig = Rig(u=[*items, several([sequence(3)], summed)])
     rig.done(rig.run(1, ("u", 0), ("u", 1), ("u", 2), ("u", 3)))
     told, reply = rig.answer("u")
-    assert told == [{"rows": [3], "query": None}]
+    assert told == [{"rows": [3], "beside": []}]
     codes = [reply.errors[index].code for index in (0, 1)]
     assert codes == ["model_output_invalid", "compute_failed"]
     assert "cannot reshape" in reply.errors[1].message
@@ -138,9 +138,26 @@ def test_a_query_is_computed_once_and_its_rows_go_to_every_item() -> None:
     rig.done(rig.run(1, ("u", 0), ("u", 1)))
     rig.done(rig.run(2, ("u", 2), ("u", 3)))
     told, reply = rig.answer("u")
-    assert told == [{"rows": [n], "query": 7} for n in range(3)]
+    assert told == [{"rows": [n], "beside": [7]} for n in range(3)]
     assert reply.tokens == [3, 3, 3]
     assert not reply.truncated
+
+
+def test_several_sequences_may_stand_beside_all_items() -> None:
+    """As labels do, in batches of their own."""
+    rig = Rig(u=[several([sequence(n)], summed) for n in range(2)])
+    stash = rig.stashes["u"]
+    labels = several([sequence(8), sequence(9, 9)], summed)
+    stash.items.clear()
+    items = [several([sequence(n)], summed) for n in range(2)]
+    assert stash.prepared([*items, labels], 0.0) == [1, 1, 1, 2]
+    assert stash.at_fault([1]) == [1]
+    assert stash.at_fault([3]) == []
+    rig.done(rig.run(1, ("u", 3), ("u", 0)))
+    rig.done(rig.run(2, ("u", 1), ("u", 2)))
+    told, reply = rig.answer("u")
+    assert told == [{"rows": [n], "beside": [8, 9]} for n in range(2)]
+    assert reply.tokens == [4, 4]
 
 
 @pytest.mark.parametrize("how", ["failed", "not finite"])

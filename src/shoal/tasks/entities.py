@@ -139,7 +139,7 @@ class Entities(msgspec.Struct, frozen=True):
     wanted: frozenset[str] | None = None
     threshold: float | None = None
 
-    def __call__(self, rows: Sequence[Rows], query: Rows | None = None) -> bytes:
+    def __call__(self, rows: Sequence[Rows], beside: Sequence[Rows] = ()) -> bytes:
         """``{"entities": [{"text", "label", "score", "start", "end"}]}`` in the order of the text."""
         said = [np.asarray(row[EXTRACT]) for row in rows]
         scores = softmax(stitched(said, self.windows, self.before))

@@ -41,7 +41,7 @@ class Labels(msgspec.Struct, frozen=True):
     wanted: frozenset[str] | None = None
     threshold: float | None = None
 
-    def __call__(self, rows: Sequence[Rows], query: Rows | None = None) -> bytes:
+    def __call__(self, rows: Sequence[Rows], beside: Sequence[Rows] = ()) -> bytes:
         """``{"labels": [{"label", "score"}]}``, the likeliest first."""
         logits = np.asarray(rows[0][EXTRACT]).reshape(len(self.names))
         match self.activation:
@@ -78,7 +78,7 @@ class ZeroShot(msgspec.Struct, frozen=True):
     multi_label: bool = False
     threshold: float | None = None
 
-    def __call__(self, rows: Sequence[Rows], query: Rows | None = None) -> bytes:
+    def __call__(self, rows: Sequence[Rows], beside: Sequence[Rows] = ()) -> bytes:
         """``{"labels": [{"label", "score"}]}``, the likeliest first."""
         logits = np.stack([np.asarray(row[EXTRACT]) for row in rows])
         if self.multi_label or len(self.labels) == 1:

@@ -50,7 +50,7 @@ class TokenVectors(msgspec.Struct, frozen=True):
     keep: NDArray[np.bool_] | None = None
     query: bool = False
 
-    def __call__(self, rows: Sequence[Rows], query: Rows | None = None) -> dict[str, Row]:
+    def __call__(self, rows: Sequence[Rows], beside: Sequence[Rows] = ()) -> dict[str, Row]:
         """The outputs that were asked."""
         answer: dict[str, Row] = {}
         for name in self.params.outputs:
@@ -86,9 +86,9 @@ class MaxSim(msgspec.Struct, frozen=True):
 
     keep: NDArray[np.bool_] | None = None
 
-    def __call__(self, rows: Sequence[Rows], query: Rows | None = None) -> dict[str, Row]:
+    def __call__(self, rows: Sequence[Rows], beside: Sequence[Rows] = ()) -> dict[str, Row]:
         """One number, 0 where either has no tokens."""
-        assert query is not None, "the query has a sequence of its own"
+        (query,) = beside
         said = unit(kept(query[MULTIVECTOR], None))
         return {SCORE: cast(Row, np.float32(max(self._score(said, row) for row in rows)))}
 
@@ -100,8 +100,8 @@ class MaxSim(msgspec.Struct, frozen=True):
 class Cosine(msgspec.Struct, frozen=True):
     """A document's score: the cosine of its dense vector and the query's; the best of several."""
 
-    def __call__(self, rows: Sequence[Rows], query: Rows | None = None) -> dict[str, Row]:
+    def __call__(self, rows: Sequence[Rows], beside: Sequence[Rows] = ()) -> dict[str, Row]:
         """One number."""
-        assert query is not None, "the query has a sequence of its own"
+        (query,) = beside
         both = unit(np.stack([np.asarray(row[DENSE]) for row in (query, *rows)]))
         return {SCORE: cast(Row, np.float32((both[1:] @ both[0]).max()))}

@@ -21,7 +21,7 @@ class Matches(msgspec.Struct, frozen=True):
     Reference: transformers' ``ZeroShotImageClassificationPipeline``.
 
     Attributes:
-        labels: in the order of their sequences, which come after the image's.
+        labels: in the order of their sequences, which are computed once for all images of a unit.
         multi_label: each label by itself; else they exclude each other.
     """
 
@@ -29,9 +29,9 @@ class Matches(msgspec.Struct, frozen=True):
     multi_label: bool = False
     threshold: float | None = None
 
-    def __call__(self, rows: Sequence[Rows], query: Rows | None = None) -> bytes:
+    def __call__(self, rows: Sequence[Rows], beside: Sequence[Rows] = ()) -> bytes:
         """``{"labels": [{"label", "score"}]}``, the likeliest first."""
-        image, *texts = (np.asarray(row[EXTRACT]) for row in rows)
+        image, *texts = (np.asarray(row[EXTRACT]) for row in (*rows, *beside))
         logits = np.stack(texts) @ image
         scores = sigmoid(logits) if self.multi_label else softmax(logits)
         pairs = zip(self.labels, scores.tolist(), strict=True)

@@ -28,7 +28,8 @@ class Reading(msgspec.Struct, frozen=True):
         beside_bytes: of query and instruction, or of all labels, where each item is read with them.
         times: how often an item is read, once for each label where it is tested for them.
         sequences: how many an item is.
-        apart: query and instruction, where they are a sequence of their own, read once a unit.
+        apart: query and instruction, or labels, where they are sequences of their own, read once a
+            unit.
     """
 
     beside_bytes: int = 0
@@ -73,7 +74,7 @@ def reading_of(params: Params, tasks: Tasks) -> Reading:
                 case "nli":
                     return Reading(size, times=count, sequences=count)
                 case "image-text":
-                    return Reading(size, sequences=1 + count)
+                    return Reading(apart=Size(size, count))
             return Reading(size)
         case TokenizeParams():
             return ALONE

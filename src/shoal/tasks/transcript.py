@@ -40,7 +40,7 @@ class Transcript(msgspec.Struct, frozen=True):
     starts_s: tuple[float, ...]
     seconds: float
 
-    def __call__(self, rows: Sequence[Rows], query: Rows | None = None) -> bytes:
+    def __call__(self, rows: Sequence[Rows], beside: Sequence[Rows] = ()) -> bytes:
         """``{"text", "segments": [{"start_s", "end_s", "text"}]}``, and ``language`` if heard."""
         answer: dict[str, Any] = {}
         segments: list[Segment] = []

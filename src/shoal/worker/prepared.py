@@ -18,9 +18,10 @@ Ids = NDArray[np.int32]
 #: What an item is answered with: outputs, or an object in MessagePack.
 Answer = Rows | bytes
 
-#: What becomes of the rows of an item's sequences, and of the unit's query where that has a sequence
-#: of its own. Pure, and slow enough for a thread. Raises `ShoalError` where these rows answer nothing.
-Finish = Callable[[Sequence[Rows], Rows | None], Answer]
+#: What becomes of the rows of an item's sequences, and of those that stand beside all items of the
+#: unit: its query's, its labels'. Pure, and slow enough for a thread. Raises `ShoalError` where these
+#: rows answer nothing.
+Finish = Callable[[Sequence[Rows], Sequence[Rows]], Answer]
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -95,7 +96,8 @@ class Preparer(Protocol):
     ) -> list[Prepared | ShoalError]:
         """Each item ready for a batch, or its error.
 
-        `query`: of a score unit. Where it is a sequence of its own, it comes after the items.
+        `query`: of a score unit. What all items need (the query, labels) and is sequences of its own
+        comes after the items, as one more.
         Raises `ShoalError` where what was asked can be done of no item.
         """
         ...

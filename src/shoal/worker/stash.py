@@ -18,7 +18,7 @@ class Stash:
 
     Attributes:
         size: what it counts, as it came.
-        items: as prepared; a query with a sequence of its own comes after the unit's items.
+        items: as prepared; what stands beside all of them (a query, labels) comes after them.
         rows: of each item, once they are as the caller wants them.
         raw: of items that are finished with all of their unit: sequence -> its rows.
     """
@@ -114,34 +114,34 @@ class Stash:
         self.answered = Reply(self.unit.id, worker, self.ack, timings=self._timings(), error=error)
 
     def waits(self, index: int) -> bool:
-        """Whether the rows of this item go into `raw`: those that need more, and the query's."""
+        """Whether the rows of this item go into `raw`: those that need more, and what
+        stands beside all."""
         item = self.items[index]
         return (item is not None and item.finish is not None) or index == len(self.unit.items)
 
     def finish(self) -> None:
         """Make answers of `raw`, once all rows are there. Slow: not for the event loop."""
-        query = self.raw.pop(len(self.unit.items), {}).get(0)
+        beside = _in_order(self.raw.pop(len(self.unit.items), {}))
         lacks = self.errors.get(len(self.unit.items))
         for index, rows in self.raw.items():
             if lacks is not None:
                 self.fail(index, lacks)
             elif index not in self.errors:  # else another of its sequences failed
                 try:
-                    own = [rows[part] for part in sorted(rows)]
-                    self.rows[index] = self._finished(index, own, query)
+                    self.rows[index] = self._finished(index, _in_order(rows), beside)
                 except ShoalError as error:
                     self.fail(index, error.info)
         self.raw = {}
 
-    def _finished(self, index: int, rows: list[Rows], query: Rows | None) -> Answer:
+    def _finished(self, index: int, rows: list[Rows], beside: list[Rows]) -> Answer:
         """Raises `ShoalError` where these rows answer nothing."""
         item = self.items[index]
         assert item is not None
         assert item.finish is not None, "items without one are finished at once"
-        if not all(map(_is_finite, rows if query is None else (*rows, query))):
+        if not all(map(_is_finite, (*rows, *beside))):
             raise invalid_output()
         try:
-            answer = item.finish(rows, query)
+            answer = item.finish(rows, beside)
         except BaseException as error:
             # Rows of other shapes than were asked, or ids that a tokenizer panics at: whatever it
             # is, the unit must be answered.
@@ -163,7 +163,7 @@ class Stash:
     def _build(self, worker: str) -> Reply:
         own = len(self.unit.items)
         if len(self.items) > own:
-            self._settle_query(own)
+            self._settle_beside(own)
         errors = self.errors
         good = [rows for rows in self.rows if rows is not None]
         told = bool(good) and isinstance(good[0], bytes)
@@ -194,16 +194,17 @@ class Stash:
             objects=cast(list[bytes], good) if told else [],
         )
 
-    def _settle_query(self, own: int) -> None:
+    def _settle_beside(self, own: int) -> None:
         """Its tokens count for every item, and every item is cut where it was."""
-        query = self.items[own]
+        beside = self.items[own]
         self.errors.pop(own, None)
         del self.items[own:], self.rows[own:]
-        if query is not None:
+        if beside is not None:
             self.items = [
                 item
                 and Prepared(
-                    length=item.length + query.length, truncated=item.truncated or query.truncated
+                    length=item.length + beside.length,
+                    truncated=item.truncated or beside.truncated,
                 )
                 for item in self.items
             ]
@@ -218,6 +219,11 @@ class Stash:
             batch_items=self.batch_items,
             delivery=self.delivered,
         )
+
+
+def _in_order(rows: dict[int, Rows]) -> list[Rows]:
+    """Of an item's sequences, the first one's first."""
+    return [rows[part] for part in sorted(rows)]
 
 
 def _is_finite(rows: Rows) -> bool:

@@ -91,7 +91,7 @@ def answers(
     output = read_outputs(done.arrays, done.lengths, done.indices, len(sequences))["multivector"]
     left = [{"multivector": row} for row in output.rows()]
     rows = [[left.pop(0) for _ in item.sequences] for item in good]
-    asked = rows[-1][0] if query is not None else None
+    asked = rows[-1] if query is not None else []
     finishes = [item.finish for item in good[: len(items)]]
     return [finish(own, asked) for finish, own in zip(finishes, rows, strict=False) if finish]
 

@@ -44,7 +44,7 @@ def ids(prepared: Prepared) -> list[list[int]]:
 
 def told(prepared: Prepared, rows: list[np.ndarray[Any, Any]]) -> Any:
     assert prepared.finish is not None
-    answer = prepared.finish([{"extract": row} for row in rows], None)
+    answer = prepared.finish([{"extract": row} for row in rows], ())
     assert isinstance(answer, bytes)
     return msgspec.msgpack.decode(answer)
 

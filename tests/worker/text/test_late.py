@@ -135,7 +135,7 @@ def test_dense_vectors_are_compared_by_their_cosine(save: Save) -> None:
     assert ids(query) == [CLS, FISH, BIRD, SEP]
     assert isinstance(document.finish, Cosine)
     rows = [{"dense": np.array([1.0, 0.0])}]
-    assert document.finish(rows, {"dense": np.array([1.0, 1.0])}) == {
+    assert document.finish(rows, [{"dense": np.array([1.0, 1.0])}]) == {
         "score": pytest.approx(0.5**0.5)
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -21,6 +21,13 @@ from shoal.worker.text import TextPreparer
 
 #: A file as it was decoded, and its sequences -> the item that they are.
 Made = Callable[[Decoded, list[Prepared]], Prepared]
+
+
+class Asked(NamedTuple):
+    """What becomes of each file of a unit, and what all of them need, as one more item."""
+
+    made: Made
+    beside: Prepared | None = None
 
 
 def alone(decoded: Decoded, sequences: list[Prepared]) -> Prepared:
@@ -48,7 +55,7 @@ def finished_together(finish: Finish, _: Decoded, sequences: list[Prepared]) -> 
 class Extracts(Protocol):
     """How the files of one model are prepared for what is read from them."""
 
-    def made(self, params: ExtractParams) -> Made:
+    def asked(self, params: ExtractParams) -> Asked:
         """For the items of a unit. Raises `InvalidRequest` where that cannot be asked."""
         ...
 
@@ -61,9 +68,9 @@ class ImageLabels:
         assert card.tasks.extract is not None, "it is what is asked"
         self._classifier = classifier_of(card, card.tasks.extract, folder)
 
-    def made(self, params: ExtractParams) -> Made:
+    def asked(self, params: ExtractParams) -> Asked:
         """One sequence an image."""
-        return partial(finished_alone, self._classifier.labels(params))
+        return Asked(partial(finished_alone, self._classifier.labels(params)))
 
 
 class OwnLabels:
@@ -81,8 +88,8 @@ class OwnLabels:
         self._task, self._texts = task, texts
         self._template = task.template or TEMPLATE
 
-    def made(self, params: ExtractParams) -> Made:
-        """An image and all labels."""
+    def asked(self, params: ExtractParams) -> Asked:
+        """An image each, and all labels once beside them."""
         labels = tuple(dict.fromkeys(params.labels or self._task.labels))
         if not labels:
             raise InvalidRequest("this model takes any labels, and needs some: give `labels`")
@@ -100,7 +107,7 @@ class OwnLabels:
             self._task.multi_label if several_fit is None else several_fit,
             self._task.threshold if params.threshold is None else params.threshold,
         )
-        return lambda decoded, sequences: several([alone(decoded, sequences), *texts], finish)
+        return Asked(partial(finished_alone, finish), several(texts, finish))
 
 
 class SpokenTexts:
@@ -110,9 +117,9 @@ class SpokenTexts:
         """Raises `ModelLoadFailed` where the folder's files cannot be used."""
         self._transcripts = Transcripts(card, folder)
 
-    def made(self, params: ExtractParams) -> Made:
+    def asked(self, params: ExtractParams) -> Asked:
         """All windows of a sound."""
-        return lambda decoded, windows: several(windows, self._transcripts.finish(decoded))
+        return Asked(lambda decoded, windows: several(windows, self._transcripts.finish(decoded)))
 
 
 def extract_media(card: Card, folder: Path, texts: TextPreparer | None) -> Extracts | None:

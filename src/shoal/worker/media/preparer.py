@@ -27,6 +27,7 @@ from shoal.tasks.encode import Item, Media
 from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams, TokenizeParams
 from shoal.worker.media.decoding import Decoder, ImageDecoder, SoundDecoder
 from shoal.worker.media.extracting import (
+    Asked,
     Made,
     alone,
     extract_media,
@@ -73,28 +74,28 @@ class DecodingPreparer:
     def prepare(
         self, items: list[Item], params: Params, query: Item | None = None
     ) -> list[Prepared | ShoalError]:
-        """Each item, or its error; and the query of a score unit after them."""
+        """Each item, or its error; after them the query of a score unit, or labels."""
         if isinstance(params, TokenizeParams) and self._texts is not None:
             return self._texts.prepare(items, params)
-        made = self._made(params)
+        made, beside = self._asked(params)
         others: list[Item] = [item for item in items if not isinstance(item, Media)]
         texts = iter(self._others(others, params, query))
         own = [
             self._media(item, made) if isinstance(item, Media) else next(texts) for item in items
         ]
-        return [*own, *texts]
+        return [*own, *texts, *(() if beside is None else (beside,))]
 
-    def _made(self, params: Params) -> Made:
+    def _asked(self, params: Params) -> Asked:
         """Raises `InvalidRequest` where nothing can be made of a file."""
         if isinstance(params, EncodeParams):
             finish = encoded(self._card, params, query=params.prompt == QUERY)
-            return alone if finish is None else partial(finished_alone, finish)
+            return Asked(alone if finish is None else partial(finished_alone, finish))
         if isinstance(params, ScoreParams) and self._texts is not None:
             finish = compared(self._card)
             if finish is not None:
-                return partial(finished_together, finish)
+                return Asked(partial(finished_together, finish))
         if isinstance(params, ExtractParams) and self._extract is not None:
-            return self._extract.made(params)
+            return self._extract.asked(params)
         raise InvalidRequest(f"'{self._card.name}' does not do this task")
 
     def _others(
