@@ -73,7 +73,10 @@ class Ranked(msgspec.Struct, frozen=True, omit_defaults=True):
 
     index: int
     relevance_score: float
-    document: dict[str, Any] | None = None
+    document: Annotated[
+        msgspec.Raw | None,
+        Meta(extra_json_schema={"anyOf": [{"type": "object"}, {"type": "null"}]}),
+    ] = None
 
 
 class RerankUsage(msgspec.Struct, frozen=True):
@@ -156,9 +159,10 @@ class RerankRoute:
         failure = answers.first_failure()
         if failure is not None:
             return item_failed(failure[1], f"documents[{failure[0]}]", cohere)
+        places, scores = await ranked(answers, body.top_n)
         results = [
-            Ranked(index, relevance(score, card), _document(shown[index]) if shown else None)
-            for index, score in (await ranked(answers))[: body.top_n]
+            Ranked(place, score, _document(shown[place]) if shown else None)
+            for place, score in zip(places, relevance(scores, card), strict=True)
         ]
         answer = self._answer(request, body.model or card.name, results, answers.tokens)
         return Response(msgspec.json.encode(answer))
@@ -171,20 +175,21 @@ class RerankRoute:
         return RerankAnswer(request.id, model, results, usage, meta)
 
 
-async def ranked(answers: Answers) -> list[tuple[int, float]]:
-    """Position and score of each item, the best first; of equal ones the earlier."""
+async def ranked(answers: Answers, most: int | None = None) -> tuple[list[int], list[float]]:
+    """Positions of the items and their scores, the best first; of equal ones the earlier."""
     scores = [(item.position, score_of(item)) for item in await answers.every()]
-    return sorted(scores, key=lambda ranked: -ranked[1])
+    best = sorted(scores, key=lambda ranked: -ranked[1])[:most]
+    return [place for place, _ in best], [score for _, score in best]
 
 
-def relevance(score: float, card: Card) -> float:
-    """A score from 0 to 1, as clients expect, of a model whose card leaves it a logit.
+def relevance(scores: list[float], card: Card) -> list[float]:
+    """Scores from 0 to 1, as clients expect, of a model whose card leaves them logits.
 
     What late interaction and cosines give stays as it is: it is none.
     """
     task = card.tasks.score
     logit = task is not None and task.head in _LOGITS and task.activation == "identity"
-    return float(sigmoid(np.array(score))) if logit else score
+    return sigmoid(np.array(scores)).tolist() if logit else scores
 
 
 async def _texts(items: list[Buffer], fields: list[str] | None) -> list[Buffer]:
@@ -224,7 +229,7 @@ def _map(item: Buffer, where: str) -> dict[str, Any]:
     return found
 
 
-def _document(raw: msgspec.Raw) -> dict[str, Any]:
-    """A document as it is given back: a text becomes a map."""
-    document = msgspec.json.decode(raw)
-    return document if isinstance(document, dict) else {"text": document}
+def _document(raw: msgspec.Raw) -> msgspec.Raw:
+    """A document as it is given back, never decoded: a text becomes a map."""
+    document = bytes(raw)
+    return raw if KINDS["json"][document[0]] is MAP else msgspec.Raw(b'{"text":%b}' % document)

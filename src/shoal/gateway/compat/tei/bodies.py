@@ -140,7 +140,10 @@ class Rank(msgspec.Struct, frozen=True, omit_defaults=True):
 
     index: int
     score: float
-    text: str | None = None
+    text: Annotated[
+        msgspec.Raw | None,
+        Meta(extra_json_schema={"anyOf": [{"type": "string"}, {"type": "null"}]}),
+    ] = None
 
 
 class Term(msgspec.Struct, frozen=True):

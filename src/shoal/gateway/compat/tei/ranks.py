@@ -33,13 +33,10 @@ async def rerank(gateway: Gateway, request: Request, model: str | None, body: Bu
     answers = await ask(gateway, request, Question(card, params, "json", items))
     if (failure := failed(answers, "texts")) is not None:
         return failure
-    raw = params.raw
+    places, scores = await ranked(answers)
+    told = scores if params.raw else relevance(scores, card)
     ranks = [
-        Rank(
-            index,
-            score if raw else relevance(score, card),
-            msgspec.json.decode(shown[index]) if shown else None,
-        )
-        for index, score in await ranked(answers)
+        Rank(place, score, shown[place] if shown else None)
+        for place, score in zip(places, told, strict=True)
     ]
     return Response(msgspec.json.encode(ranks))
