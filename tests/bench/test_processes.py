@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from shoal.bench.processes import cpu_s, descendants, machine_s, paused
+from shoal.bench.processes import (
+    cpu_s,
+    descendants,
+    forget_peak,
+    machine_s,
+    memory_bytes,
+    paused,
+)
 
 BUSY = "while True: pass"
 
@@ -59,3 +66,12 @@ def test_the_machine_is_at_least_as_busy_as_we_are() -> None:
     busy, all_ = machine_s()
     assert busy - busy_before >= 0.2
     assert all_ - all_before >= busy - busy_before - 0.01  # a tick
+
+
+def test_a_peak_is_forgotten() -> None:
+    """The most that this process held, by 64 MB that it holds no longer."""
+    held = bytearray(os.urandom(1)) * (64 << 20)
+    del held
+    before = memory_bytes([os.getpid()], "VmHWM")
+    forget_peak([os.getpid()])
+    assert memory_bytes([os.getpid()], "VmHWM") < before - (32 << 20)

@@ -7,9 +7,21 @@ from typing import Any
 
 import typer
 
-from shoal.bench import chaos, core, cost, encoder, fairness, media, overhead, peers, timetable
+from shoal.bench import (
+    chaos,
+    core,
+    cost,
+    encoder,
+    fairness,
+    images,
+    media,
+    overhead,
+    peers,
+    timetable,
+)
 from shoal.bench.benchmark import Benchmark
 from shoal.bench.cold import measure as cold
+from shoal.bench.heads import measure as heads
 from shoal.bench.packing import cycles
 from shoal.bench.packing import measure as packing
 from shoal.bench.packing import plot as packing_plot
@@ -34,6 +46,13 @@ BENCHMARKS: dict[str, Benchmark[Any, Any]] = {
         peers.measure,
         peers.table,
         peers.Plan(rounds=1, size=0.1),
+    ),
+    "heads": Benchmark(
+        "Texts a second of every head through the API, and of its library in-process.",
+        heads.Plan(),
+        heads.measure,
+        heads.table,
+        heads.Plan(rounds=1, requests=2, texts=4),
     ),
     "encoder": Benchmark(
         "Texts a second of the PyTorch runtime and of sentence-transformers, and their ratio.",
@@ -105,6 +124,13 @@ BENCHMARKS: dict[str, Benchmark[Any, Any]] = {
         media.measure,
         media.table,
         media.Plan(images=10, texts=2, idle_s=1.0),
+    ),
+    "images": Benchmark(
+        "What do images of 4 MB cost as MessagePack binary, and as base64 in JSON?",
+        images.Plan(),
+        images.measure,
+        images.table,
+        images.Plan(images=6, rounds=2, real=False),
     ),
     "quality": Benchmark(
         "Through the API, is everything as good as the reference libraries make it?",

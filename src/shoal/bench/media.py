@@ -29,21 +29,24 @@ from shoal.runtimes.fake.hashing import pack_media, seed_of, vectors_of
 TEXT_MODEL = "all-MiniLM-L6-v2"
 IMAGE_MODEL = "fake-images"
 DIM = 64
-#: An image takes 20 ms on the device.
-CARD = cards.fake(
-    IMAGE_MODEL,
-    {"inputs": "media", "item_s": 0.02},
-    (0.001, 0.0, 0.02),
-    dim=DIM,
-    inputs=["image"],
-    max_tokens=8192,
-)
 PROBES_HZ = 100
 #: The start of a long text that is surely more than the model reads.
 READ_CHARACTERS = 20_000
 CLIENT_NICE = 10
 #: A probe that takes longer has no answer.
 PATIENCE_S = 30.0
+
+
+def card(item_s: float) -> str:
+    """The card of `IMAGE_MODEL`; an image takes so long on the device."""
+    return cards.fake(
+        IMAGE_MODEL,
+        {"inputs": "media", "item_s": item_s},
+        (0.001, 0.0, item_s),
+        dim=DIM,
+        inputs=["image"],
+        max_tokens=8192,
+    )
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -109,7 +112,7 @@ def measure(plan: Plan, tell: Tell) -> Result:
         store = Path(folder) / "payloads"
         stack = Serving(
             [TEXT_MODEL, IMAGE_MODEL],
-            cards={IMAGE_MODEL: CARD},
+            cards={IMAGE_MODEL: card(item_s=0.02)},
             gateways=2,
             payload_url=store.as_uri(),
         )
@@ -219,21 +222,21 @@ def _starts(serving: Serving, load: Generator, texts: list[str]) -> list[NDArray
     """What the model answers to the part of each text that it reads."""
     requests = [encode(TEXT_MODEL, [item[:READ_CHARACTERS]]) for item in texts]
     outcome = load.ask(Load([serving.address], requests, 1, keep=True))
-    return [_vector(body) for body in outcome.bodies]
+    return [vector(body) for body in outcome.bodies]
 
 
 def _wrong(bodies: list[bytes], images: list[bytes], starts: list[NDArray[np.float32]]) -> int:
     """How many answers are not the vector of their own item."""
     seed = seed_of(IMAGE_MODEL, "dense")
     expected = [*starts, *vectors_of(*pack_media(images), DIM, seed)]
-    found = [_vector(body) for body in bodies]
+    found = [vector(body) for body in bodies]
     return sum(
         not (len(f) == len(e) and np.allclose(f, e, atol=1e-3))
         for f, e in zip(found, expected, strict=True)
     )
 
 
-def _vector(body: bytes) -> NDArray[np.float32]:
+def vector(body: bytes) -> NDArray[np.float32]:
     """Empty where there is none."""
     if not body:
         return np.empty(0, np.float32)

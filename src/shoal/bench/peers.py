@@ -20,7 +20,7 @@ import numpy as np
 from shoal.bench import report
 from shoal.bench.apis import OpenAIApi, ShoalApi, Vectors, api_of
 from shoal.bench.benchmark import Tell, option
-from shoal.bench.inprocess import in_process
+from shoal.bench.inprocess import Model, in_process
 from shoal.bench.load import generator
 from shoal.bench.processes import cpu_s, descendants, paused
 from shoal.bench.rivals import Rival, RivalServer, read_rivals, thread_limits
@@ -137,7 +137,7 @@ def _sides(plan: Plan, rivals: list[Rival], tell: Tell) -> Iterator[list[Side]]:
     with contextlib.ExitStack() as stack:
         load = stack.enter_context(generator())
         tell("starting in-process sentence-transformers")
-        helper = stack.enter_context(in_process(folder, limits))
+        helper = stack.enter_context(in_process(Model(str(folder)), limits))
         tell("starting shoal serve")
         serving = stack.enter_context(Serving([plan.model], threads=plan.threads))
         tell("starting shoal serve, float32")

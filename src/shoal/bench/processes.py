@@ -101,6 +101,15 @@ def memory_bytes(pids: Iterable[int], field: str) -> int:
     return total
 
 
+def forget_peak(pids: Iterable[int]) -> None:
+    """Let ``VmHWM`` of these processes start again at what they hold now.
+
+    https://docs.kernel.org/filesystems/proc.html#process-specific-subdirectories
+    """
+    for pid in pids:
+        Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
 @contextlib.contextmanager
 def paused(pids: Iterable[int]) -> Iterator[None]:
     """Stop these processes for a while (SIGSTOP)."""

@@ -1,6 +1,6 @@
 """The sides of a comparison: each takes the same requests and tells how long they took.
 
-A side is a server under load, or sentence-transformers in a process of its own.
+A side is a server under load, or a library in a process of its own.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Server:
 
 
 class InProcess:
-    """sentence-transformers; `whole`: one call with all texts instead of one call a request."""
+    """A library; `whole`: one call with all texts instead of one call a request."""
 
     def __init__(self, helper: Helper[Calls, Encoded], *, whole: bool) -> None:
         self.name = f"in-process, {'one call with all' if whole else 'a call a request'}"

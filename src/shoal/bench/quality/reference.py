@@ -7,18 +7,17 @@ prompts) stands here as their authors state it, so that an error in a card of th
 from __future__ import annotations
 
 import io
-import shutil
 import wave
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, assert_never
 
 import msgspec
 import numpy as np
 from tokenizers import Tokenizer
 
+from shoal.bench import libraries
 from shoal.bench.failure import BenchFailed
 from shoal.bench.piped import Helper, serve
 from shoal.bench.quality.asked import Answer, Find, Hear, Question, Rank, Search
@@ -29,9 +28,6 @@ from shoal.catalog.resolve import Catalog
 from shoal.wire.objects import Entity
 
 _LIBRARIES = ("sentence_transformers", "transformers")
-_FLOAT32: dict[str, Any] = {"dtype": "float32"}
-#: All of them are BERTs with as many places.
-_MOST_TOKENS = 512
 #: Texts of a batch; it changes no result by more than float32's last digits.
 _BATCH = 8
 _RATE = 16_000
@@ -93,26 +89,14 @@ def _alike(search: Search, folder: Path) -> Scores:
 
 
 def _dense(folder: Path, pooling: str) -> Callable[[list[str]], Scores]:
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Pooling
-
-    modules = [_transformer(folder)]
-    modules.append(Pooling(modules[0].get_embedding_dimension(), pooling_mode=pooling))
-    whole = (folder / "modules.json").is_file()  # says all of this itself
-    model: Any = SentenceTransformer(
-        **({"model_name_or_path": str(folder)} if whole else {"modules": modules}), device="cpu"
-    )
+    model = libraries.dense(folder, pooling)
     return lambda texts: np.asarray(
         model.encode(texts, normalize_embeddings=True, batch_size=_BATCH), np.float32
     )
 
 
 def _sparse(folder: Path) -> Callable[[list[str]], Scores]:
-    from sentence_transformers import SparseEncoder
-    from sentence_transformers.sparse_encoder.modules import SpladePooling
-
-    modules = [_transformer(folder, transformer_task="fill-mask"), SpladePooling()]
-    model: Any = SparseEncoder(modules=modules, device="cpu")
+    model = libraries.sparse(folder)
 
     def encode(texts: list[str]) -> Scores:
         vectors = model.encode(texts, convert_to_sparse_tensor=False, batch_size=_BATCH)
@@ -122,45 +106,14 @@ def _sparse(folder: Path) -> Callable[[list[str]], Scores]:
 
 
 def _of_tokens(folder: Path) -> Callable[[list[str]], list[Scores]]:
-    """A vector of unit length for each token, special ones included."""
-    from sentence_transformers import SentenceTransformer
-
-    model: Any = SentenceTransformer(modules=[_transformer(folder)], device="cpu")
-
-    def encode(texts: list[str]) -> list[Scores]:
-        found = model.encode(texts, output_value="token_embeddings", batch_size=_BATCH)
-        arrays = [np.asarray(vectors.numpy(), np.float32) for vectors in found]
-        return [one / np.linalg.norm(one, axis=1, keepdims=True) for one in arrays]
-
-    return encode
-
-
-def _transformer(folder: Path, **options: Any) -> Any:
-    from sentence_transformers.sentence_transformer.modules import Transformer
-
-    with TemporaryDirectory() as scratch:
-        if not (folder / "tokenizer_config.json").is_file():
-            # transformers would take the vocabulary of any BERT for word pieces.
-            options["tokenizer_name_or_path"] = _tokenizer(folder, Path(scratch))
-        return Transformer(
-            str(folder), max_seq_length=_MOST_TOKENS, model_kwargs=_FLOAT32, **options
-        )
-
-
-def _tokenizer(folder: Path, into: Path) -> str:
-    """A folder that says: the tokenizer is as tokenizer.json has it."""
-    shutil.copy(folder / "tokenizer.json", into)
-    config = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "<pad>"}
-    (into / "tokenizer_config.json").write_bytes(msgspec.json.encode(config))
-    return str(into)
+    model = libraries.multivector(folder)
+    return lambda texts: [
+        np.asarray(vectors, np.float32) for vectors in model.encode(texts, batch_size=_BATCH)
+    ]
 
 
 def _ranked(folder: Path, queries: list[str], documents: list[list[str]]) -> list[list[float]]:
-    from sentence_transformers import CrossEncoder
-
-    model: Any = CrossEncoder(
-        str(folder), device="cpu", max_length=_MOST_TOKENS, model_kwargs=_FLOAT32
-    )
+    model = libraries.cross_encoder(folder)
     return [
         model.predict([(query, text) for text in texts], batch_size=_BATCH).tolist()
         for query, texts in zip(queries, documents, strict=True)
@@ -168,10 +121,7 @@ def _ranked(folder: Path, queries: list[str], documents: list[list[str]]) -> lis
 
 
 def _entities(folder: Path, texts: list[str], aggregation: str) -> list[list[Entity]]:
-    from transformers import pipeline
-
-    options: dict[str, Any] = {"aggregation_strategy": aggregation, "device": -1, **_FLOAT32}
-    find = pipeline("token-classification", str(folder), **options)
+    find = libraries.entities(folder, aggregation)
     return [[_entity(text, found) for found in find(text)] for text in texts]
 
 
@@ -183,7 +133,7 @@ def _entity(text: str, found: dict[str, Any]) -> Entity:
 def _hear(folder: Path, clips: list[bytes]) -> list[str]:
     from transformers import WhisperFeatureExtractor, WhisperForConditionalGeneration
 
-    model: Any = WhisperForConditionalGeneration.from_pretrained(str(folder), **_FLOAT32)
+    model: Any = WhisperForConditionalGeneration.from_pretrained(str(folder), dtype="float32")
     features = WhisperFeatureExtractor.from_pretrained(str(folder))
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     texts: list[str] = []

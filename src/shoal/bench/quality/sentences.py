@@ -73,6 +73,11 @@ def sentences(language: str, count: int) -> list[str]:
     return [kinds[place % len(kinds)].format_map(_values(language, rng)) for place in range(count)]
 
 
+def sentence(language: str, rng: random.Random) -> str:
+    """One of any kind, as `rng` draws it."""
+    return rng.choice(_TEMPLATES[language]).format_map(_values(language, rng))
+
+
 def _values(language: str, rng: random.Random) -> dict[str, object]:
     first, last = rng.choice(_FIRST[language]), rng.choice(_LAST[language])
     user = f"{first}.{last}".lower().replace(" ", "").replace("'", "")
