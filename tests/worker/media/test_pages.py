@@ -50,6 +50,18 @@ def test_one_page_is_held_at_a_time() -> None:
     assert read_pages(pdf(*[(72, 72)] * 4), 4, MOST, made) == [1] * 4
 
 
+def test_none_is_drawn_of_more_than_are_wanted() -> None:
+    def counted(pages: int) -> None:
+        raise InvalidItem(f"{pages} pages")
+
+    drawn: list[Image.Image] = []
+    with pytest.raises(InvalidItem, match="3 pages"):
+        read_pages(pdf(*[(72, 72)] * 3), 4, MOST, drawn.append, counted)
+    with pytest.raises(InvalidItem, match="has 3 pages, and 1 to 2 are taken"):
+        read_pages(pdf(*[(72, 72)] * 3), 2, MOST, drawn.append)
+    assert not drawn
+
+
 def test_pages_are_drawn_on_white() -> None:
     first, second = read_pages(pdf((144, 72), (72, 216)), 2, MOST, as_it_is)
     assert first.size == (400, 200)

@@ -99,10 +99,10 @@ def test_texts_and_files_become_the_vectors_of_transformers(tmp_path: Path) -> N
 class Breaking(ImageDecoder):
     """Fails as no library says that it does."""
 
-    def decode(self, data: bytes) -> Decoded:
+    def decode(self, data: bytes, *, alone: bool) -> Decoded:
         if data == b"odd":
             raise struct.error("unpack requires a buffer of 4 bytes")
-        return super().decode(data)
+        return super().decode(data, alone=alone)
 
 
 def test_whatever_a_file_does_to_a_library_the_others_are_not_at_fault(tmp_path: Path) -> None:
@@ -184,7 +184,23 @@ def test_one_vector_is_of_one_window(tmp_path: Path) -> None:
     fits, not_so = made.prepare([short, long], EncodeParams())
     assert isinstance(fits, Prepared)
     assert isinstance(not_so, InvalidItem)
-    assert "lasts 0.9 s, and is " in not_so.message
+    assert "lasts 0.9 s, which is more than one sequence" in not_so.message
+
+
+def test_a_sound_that_is_too_long_by_its_header_is_not_decoded(tmp_path: Path) -> None:
+    """Its content is gone, and nobody finds out."""
+    whisper(tmp_path)
+    made = preparer(whisper_card(tasks=Tasks(EncodeTask(Dense(32)))), tmp_path)
+    rng = np.random.default_rng(3)
+    short, long = (
+        sound_file(rng.normal(size=int(s * 1600)).astype(np.float32) / 9, 1600, "FLAC")
+        for s in (0.3, 0.9)
+    )
+    cut, refused = made.prepare([Media(f[: len(f) // 2]) for f in (short, long)], EncodeParams())
+    assert isinstance(cut, InvalidItem)
+    assert "cut off" in cut.message
+    assert isinstance(refused, InvalidItem)
+    assert "lasts 0.9 s, which is more than one" in refused.message
 
 
 def test_a_page_is_a_picture_and_several_are_not(tmp_path: Path) -> None:
@@ -196,7 +212,7 @@ def test_a_page_is_a_picture_and_several_are_not(tmp_path: Path) -> None:
     assert one.input[0, 0].tolist() == [0, 0, 0]
     assert one.input[-1, -1].tolist() == [255, 255, 255]
     assert isinstance(two, InvalidItem)
-    assert "has 2 pages, and is 2 sequences" in two.message
+    assert "has 2 pages, which is more than one sequence" in two.message
 
 
 def test_what_a_model_does_not_do_is_refused(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from numpy.typing import NDArray
 
 from shoal.catalog.preprocessing import image_processing, sound_processing
-from shoal.errors import ModelLoadFailed
+from shoal.errors import InvalidItem, ModelLoadFailed
 from shoal.settings import WorkerSettings
 from shoal.tasks.sound import Samples, windows
 
@@ -30,12 +30,10 @@ class Decoded(msgspec.Struct, frozen=True):
     """What a file becomes: an array a sequence.
 
     Attributes:
-        shape: of the whole, for messages: pages or seconds.
         starts_s: when each begins, of sound. `seconds`: of all of it.
     """
 
     arrays: list[NDArray[Any]]
-    shape: str = ""
     starts_s: tuple[float, ...] = (0.0,)
     seconds: float = 0.0
 
@@ -43,9 +41,18 @@ class Decoded(msgspec.Struct, frozen=True):
 class Decoder(Protocol):
     """For one kind of media of one model."""
 
-    def decode(self, data: bytes) -> Decoded:
-        """Raises `InvalidItem` for a file that cannot be read, or is too large."""
+    def decode(self, data: bytes, *, alone: bool) -> Decoded:
+        """`alone`: it must be one sequence. Raises `InvalidItem` for a file that cannot be read, or
+        is too large: before it is decoded where its header says so."""
         ...
+
+
+def only_one(shape: str) -> InvalidItem:
+    """The error of a file of more than one sequence, where the answer is of one."""
+    return InvalidItem(
+        f"this file {shape}, which is more than one sequence of the model, and it answers for one; "
+        "send it in parts"
+    )
 
 
 class ImageDecoder:
@@ -58,17 +65,20 @@ class ImageDecoder:
         self._most = settings.media_pixels
         self._most_pages = settings.media_pages
 
-    def decode(self, data: bytes) -> Decoded:
+    def decode(self, data: bytes, *, alone: bool) -> Decoded:
         """The image or pages, resized and cropped."""
         from shoal.worker.media.images import fitted, read_image
         from shoal.worker.media.pages import is_pdf, read_pages
 
         made = partial(fitted, processing=self._processing, max_pixels=self._most)
+
+        def counted(pages: int) -> None:
+            if alone and pages > 1:
+                raise only_one(f"has {pages} pages")
+
         if is_pdf(data):
-            arrays = read_pages(data, self._most_pages, self._most, made)
-        else:
-            arrays = [made(read_image(data, self._most))]
-        return Decoded(arrays, f"has {len(arrays)} pages")
+            return Decoded(read_pages(data, self._most_pages, self._most, made, counted))
+        return Decoded([made(read_image(data, self._most))])
 
 
 class SoundDecoder:
@@ -80,16 +90,22 @@ class SoundDecoder:
         self._processing = sound_processing(folder)
         self._most_s = settings.media_seconds
 
-    def decode(self, data: bytes) -> Decoded:
+    def decode(self, data: bytes, *, alone: bool) -> Decoded:
         """The sound in windows, cut where it is quiet."""
         from shoal.worker.media.sound import read_sound, spectrogram
 
-        rate = self._processing.sampling_rate
-        samples = read_sound(data, rate, self._most_s)
-        parts: list[tuple[int, Samples]] = windows(samples, self._processing.chunk_samples, rate)
+        rate, most = self._processing.sampling_rate, self._processing.chunk_samples
+
+        def told(seconds: float) -> None:
+            if alone and seconds * rate > most + 1:  # it is rounded when it is resampled
+                raise only_one(f"lasts {seconds:.1f} s")
+
+        samples = read_sound(data, rate, self._most_s, told)
+        parts: list[tuple[int, Samples]] = windows(samples, most, rate)
+        if alone and len(parts) > 1:  # its header said less
+            raise only_one(f"lasts {len(samples) / rate:.1f} s")
         return Decoded(
             [spectrogram(part, self._processing) for _, part in parts],
-            f"lasts {len(samples) / rate:.1f} s",
             tuple(round(start / rate, 3) for start, _ in parts),
             round(len(samples) / rate, 3),
         )

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from shoal.catalog.card import Card
-from shoal.errors import InvalidItem, InvalidRequest, ModelLoadFailed, ShoalError
+from shoal.errors import InvalidRequest, ModelLoadFailed, ShoalError
 from shoal.tasks.matching import TEMPLATE, Matches
 from shoal.values import EncodeParams, ExtractParams
 from shoal.worker.labels import classifier_of
@@ -31,13 +31,9 @@ class Asked(NamedTuple):
 
 
 def alone(decoded: Decoded, sequences: list[Prepared]) -> Prepared:
-    """A file that must be one sequence. Raises `InvalidItem` for a longer sound, or more pages."""
-    if len(sequences) > 1:
-        raise InvalidItem(
-            f"this file {decoded.shape}, and is {len(sequences)} sequences of the model, which "
-            "answers for one; send them one by one"
-        )
-    return sequences[0]
+    """A file that was decoded as one sequence."""
+    (one,) = sequences
+    return one
 
 
 def finished_alone(finish: Finish, decoded: Decoded, sequences: list[Prepared]) -> Prepared:
@@ -53,7 +49,13 @@ def finished_together(finish: Finish, _: Decoded, sequences: list[Prepared]) -> 
 
 
 class Extracts(Protocol):
-    """How the files of one model are prepared for what is read from them."""
+    """How the files of one model are prepared for what is read from them.
+
+    Attributes:
+        alone: a file must be one sequence.
+    """
+
+    alone: bool
 
     def asked(self, params: ExtractParams) -> Asked:
         """For the items of a unit. Raises `InvalidRequest` where that cannot be asked."""
@@ -62,6 +64,8 @@ class Extracts(Protocol):
 
 class ImageLabels:
     """Labels that the model was trained with."""
+
+    alone = True
 
     def __init__(self, card: Card, folder: Path) -> None:
         """Raises `ModelLoadFailed` where nobody names the labels."""
@@ -75,6 +79,8 @@ class ImageLabels:
 
 class OwnLabels:
     """Labels that the caller chooses, each a text beside the image."""
+
+    alone = True
 
     def __init__(self, card: Card, texts: TextPreparer | None) -> None:
         """Raises `ModelLoadFailed` for a card whose model takes no texts."""
@@ -112,6 +118,8 @@ class OwnLabels:
 
 class SpokenTexts:
     """What is said in a sound, window by window."""
+
+    alone = False
 
     def __init__(self, card: Card, folder: Path) -> None:
         """Raises `ModelLoadFailed` where the folder's files cannot be used."""

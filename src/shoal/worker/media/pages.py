@@ -29,9 +29,15 @@ def is_pdf(data: bytes) -> bool:
 
 
 def read_pages(
-    data: bytes, max_pages: int, max_pixels: int, made: Callable[[Image.Image], T]
+    data: bytes,
+    max_pages: int,
+    max_pixels: int,
+    made: Callable[[Image.Image], T],
+    counted: Callable[[int], None] = lambda pages: None,
 ) -> list[T]:
     """What is made of each page, RGB on white, no page of more pixels; one is held at a time.
+
+    `counted`: told of how many there are before any is drawn; may refuse them.
 
     Raises:
         InvalidItem: damaged, locked by a password, without pages, or of more pages.
@@ -47,6 +53,7 @@ def read_pages(
                     f"this PDF has {count} pages, and 1 to {max_pages} are taken "
                     "(`media_pages` of the worker); send a part of it"
                 )
+            counted(count)
             return [made(_drawn(document, number, max_pixels)) for number in range(count)]
         finally:
             document.close()

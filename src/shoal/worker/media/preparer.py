@@ -5,6 +5,7 @@ Runs in the preparing threads. An image or sound becomes arrays here; texts go t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from shoal.errors import (
 from shoal.settings import WorkerSettings
 from shoal.tasks.encode import Item, Media
 from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams, TokenizeParams
-from shoal.worker.media.decoding import Decoder, ImageDecoder, SoundDecoder
+from shoal.worker.media.decoding import Decoded, Decoder, ImageDecoder, SoundDecoder
 from shoal.worker.media.extracting import (
     Asked,
     Made,
@@ -78,10 +79,12 @@ class DecodingPreparer:
         if isinstance(params, TokenizeParams) and self._texts is not None:
             return self._texts.prepare(items, params)
         made, beside = self._asked(params)
+        decode = partial(self._decoder.decode, alone=self._alone(params))
         others: list[Item] = [item for item in items if not isinstance(item, Media)]
         texts = iter(self._others(others, params, query))
         own = [
-            self._media(item, made) if isinstance(item, Media) else next(texts) for item in items
+            self._media(item, decode, made) if isinstance(item, Media) else next(texts)
+            for item in items
         ]
         return [*own, *texts, *(() if beside is None else (beside,))]
 
@@ -98,6 +101,12 @@ class DecodingPreparer:
             return self._extract.asked(params)
         raise InvalidRequest(f"'{self._card.name}' does not do this task")
 
+    def _alone(self, params: Params) -> bool:
+        """Whether a file must be one sequence."""
+        if isinstance(params, ExtractParams) and self._extract is not None:
+            return self._extract.alone
+        return isinstance(params, EncodeParams)
+
     def _others(
         self, items: list[Item], params: Params, query: Item | None
     ) -> list[Prepared | ShoalError]:
@@ -111,13 +120,15 @@ class DecodingPreparer:
             for item in items
         ]
 
-    def _media(self, item: Media, made: Made) -> Prepared | ShoalError:
+    def _media(
+        self, item: Media, decode: Callable[[bytes], Decoded], made: Made
+    ) -> Prepared | ShoalError:
         if item.kind is not None and item.kind not in self._card.inputs:
             return InvalidItem(f"this model takes {self._inputs}, no {item.kind}")
         if not item.data:
             return InvalidItem("this item is empty")
         try:
-            decoded = self._decoder.decode(item.data)
+            decoded = decode(item.data)
             return made(decoded, [self._sequence(array) for array in decoded.arrays])
         except ShoalError as error:
             return error

@@ -7,6 +7,7 @@ worker's limit. What is a limit and what a model takes are told by the caller.
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from shoal.tasks.sound import log_mel, resampled
 from shoal.worker.media.wav import is_wav, read_wav
 
 Samples = NDArray[np.float32]
+#: Told of a sound's seconds, as its header has them, before it is decoded; may refuse it.
+Told = Callable[[float], None]
 
 #: What libsndfile is let read of what it knows.
 _FORMATS = ("FLAC", "MP3", "OGG")
@@ -30,13 +33,13 @@ _FULL_RATE = 48_000
 _PIECE = 1 << 18
 
 
-def read_sound(data: bytes, rate: int, max_s: float) -> Samples:
+def read_sound(data: bytes, rate: int, max_s: float, told: Told = lambda seconds: None) -> Samples:
     """The sound in a file as one channel at this rate, [n].
 
     Raises:
         InvalidItem: no sound of a known format, damaged or cut off, longer, empty, or not finite.
     """
-    samples, stored_rate = _wav(data, max_s) if is_wav(data) else _coded(data, max_s)
+    samples, stored_rate = (_wav if is_wav(data) else _coded)(data, max_s, told)
     if not len(samples):
         raise InvalidItem("this sound has no samples")
     if not np.isfinite(samples).all():
@@ -57,13 +60,14 @@ def spectrogram(samples: Samples, processing: SoundProcessing) -> Samples:
     )
 
 
-def _wav(data: bytes, max_s: float) -> tuple[Samples, int]:
+def _wav(data: bytes, max_s: float, told: Told) -> tuple[Samples, int]:
     wav = read_wav(data)
     _check(wav.frames, wav.rate, max_s)
+    told(wav.frames / wav.rate)
     return wav.mono(), wav.rate
 
 
-def _coded(data: bytes, max_s: float) -> tuple[Samples, int]:
+def _coded(data: bytes, max_s: float, told: Told) -> tuple[Samples, int]:
     import soundfile
 
     try:
@@ -71,6 +75,7 @@ def _coded(data: bytes, max_s: float) -> tuple[Samples, int]:
             if file.format not in _FORMATS:
                 raise _unknown()
             _check(max(0, file.frames), file.samplerate, max_s)
+            told(file.frames / file.samplerate)
             most = int(max_s * min(file.samplerate, _FULL_RATE)) + 1
             return _mono(file, most, max_s), file.samplerate
     except soundfile.SoundFileError as error:
