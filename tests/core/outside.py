@@ -30,6 +30,8 @@ SPECS = {
 LANE_BYTES = 100
 #: An item of so many tokens kills its runtime.
 POISON = 13
+#: To one of so many a runtime answers with an error.
+BAD = 7
 LEAK_BYTES = 10**10
 #: Rounds of an event loop that may follow one another at the same moment.
 MOST_TICKS = 5
@@ -42,12 +44,22 @@ class Work:
 
     head: ev.UnitHead
     lengths: list[int]
+    of: list[int | None] = field(default_factory=list)
     here: bool = False
     prepared: bool = False
     answered: bool = False
     sent: bool = False  # an answer is on its way
     computed: set[int] = field(default_factory=set)
     failed: set[int] = field(default_factory=set)
+
+    def needless(self) -> set[int]:
+        """What no answer needs any more: parts of a whole of which one failed."""
+        if not self.of:
+            return set()
+        lost = {self.of[index] for index in self.failed}
+        wholes = set(self.of) - {None}
+        all_lost = None in lost or wholes <= lost
+        return {index for index, whole in enumerate(self.of) if all_lost or whole in lost}
 
 
 @dataclass
@@ -194,6 +206,7 @@ class Outside:
             work = self.held(item.unit)
             assert work.prepared and not work.answered
             assert item.index not in work.computed | work.failed, "computed twice"
+            assert item.index not in work.needless(), "computed for nothing"
             assert (item.unit, item.index) not in running, "runs in two batches at once"
         process.runs.append(run)
 
@@ -213,7 +226,7 @@ class Outside:
     def _reply(self, unit: str) -> None:
         work = self.held(unit)
         if not work.answered:
-            done = work.computed | work.failed
+            done = work.computed | work.failed | work.needless()
             assert work.prepared and done >= {i for i, n in enumerate(work.lengths) if n}, (
                 f"{unit} answered before it was computed"
             )
@@ -260,8 +273,10 @@ class Outside:
 
     # --- what may happen next ---------------------------------------------------------------------
 
-    def publish(self, head: ev.UnitHead, lengths: list[int]) -> None:
-        self.units[head.id] = Work(head, lengths)
+    def publish(
+        self, head: ev.UnitHead, lengths: list[int], of: list[int | None] | None = None
+    ) -> None:
+        self.units[head.id] = Work(head, lengths, of or [])
         self.queue[head.klass, head.model].append(head.id)
 
     def make_head(
@@ -313,17 +328,20 @@ class Outside:
             work = self.units[unit]
             work.prepared = True
             work.failed = {index for index, tokens in enumerate(work.lengths) if tokens == 0}
-        self.tell(ev.Prepared([(unit, self.units[unit].lengths) for unit in units]))
+        of = {unit: self.units[unit].of for unit in units if self.units[unit].of}
+        self.tell(ev.Prepared([(unit, self.units[unit].lengths) for unit in units], of))
 
     def finish(self, process: Process) -> None:
         if any(item.tokens == POISON for item in self.processes[process].runs[0].items):
             self.die(process)
             return
         run = self.processes[process].runs.popleft()
-        for item in run.items:
-            if self.units[item.unit].here:
-                self.units[item.unit].computed.add(item.index)
-        self.tell(ev.Finished(run.lane, run.batch, run.predicted_s))
+        bad = tuple(place for place, item in enumerate(run.items) if item.tokens == BAD)
+        for place, item in enumerate(run.items):
+            work = self.units[item.unit]
+            if work.here:
+                (work.failed if place in bad else work.computed).add(item.index)
+        self.tell(ev.Finished(run.lane, run.batch, run.predicted_s, bad))
 
     def fail(self, process: Process, code: str) -> None:
         run = self.processes[process].runs.popleft()

@@ -148,30 +148,3 @@ def test_bulk_fills_what_interactive_leaves_of_half_a_batch() -> None:
     assert units(shelf.take(BUDGET, COST)) == {"large"}
     assert not shelf.interactive
     assert all(seconds(batch) <= BUDGET.seconds * BULK_SHARE for batch in batches(shelf))
-
-
-def padding(taken: list[list[Item]]) -> float:
-    """Part of what a runtime that pads computes in vain."""
-    padded = sum(len(batch) * max(item.tokens for item in batch) for batch in taken)
-    return 1.0 - sum(item.tokens for batch in taken for item in batch) / padded
-
-
-def test_items_of_about_one_length_run_together_where_the_runtime_pads() -> None:
-    lengths = [4, 60, 9, 33, 5, 58, 17, 6, 40, 12] * 12
-    taken = {}
-    for pads in (False, True):
-        shelf = Shelf(pads=pads)
-        for number, tokens in enumerate(lengths):
-            put(shelf, f"u{number}", tokens)
-        taken[pads] = list(batches(shelf))
-    assert padding(taken[False]) > 0.5
-    assert padding(taken[True]) < 0.3
-    assert len(taken[True]) <= len(taken[False]) + 4
-
-
-def test_where_the_runtime_pads_tokens_are_counted_with_padding() -> None:
-    shelf = Shelf(pads=True)
-    for number in range(20):
-        put(shelf, f"u{number}", 40 if number == 0 else 33)
-    batch = shelf.take(Budget(10.0, 200, 64), COST)
-    assert len(batch) * max(item.tokens for item in batch) <= 200

@@ -13,12 +13,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from shoal.core import events as ev
 from shoal.values import TrafficClass
 
-from .outside import POISON, SPECS, Outside, Process, Runtime
+from .outside import BAD, POISON, SPECS, Outside, Process, Runtime
 
 MODELS = st.sampled_from(list(SPECS))
 #: Which of the candidates, whatever their number.
 PICK = st.integers(0, 30)
-LENGTHS = st.lists(st.sampled_from([4, 4, 12, 60, 300, 0, POISON]), min_size=1, max_size=20)
+LENGTHS = st.lists(st.sampled_from([4, 4, 12, 60, 300, 0, BAD, POISON]), min_size=1, max_size=20)
 
 
 class WorkerMachine(RuleBasedStateMachine):
@@ -39,6 +39,8 @@ class WorkerMachine(RuleBasedStateMachine):
         budget_s=st.sampled_from([60.0, 60.0, 60.0, 0.02]),
         klass=st.sampled_from(["work", "work", "bulk"]),
         count=st.sampled_from([1, 1, 1, 10]),
+        parts=st.sampled_from([0, 0, 2, 5]),
+        query=st.booleans(),
     )
     def publish(
         self,
@@ -48,12 +50,17 @@ class WorkerMachine(RuleBasedStateMachine):
         budget_s: float,
         klass: TrafficClass,
         count: int,
+        parts: int,
+        query: bool,
     ) -> None:
+        of: list[int | None] = [n // parts for n in range(len(lengths))] if parts else []
+        if parts and query and len(lengths) > 1:
+            of[-1] = None
         for _ in range(count):
             number = len(self.outside.units)
             request = f"large {number // 20}" if large else f"own {number}"
             head = self.outside.make_head(model, lengths, request, budget_s, klass)
-            self.outside.publish(head, lengths)
+            self.outside.publish(head, lengths, of)
 
     @precondition(lambda self: self.outside.units)
     @rule(pick=PICK)

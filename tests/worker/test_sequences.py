@@ -116,6 +116,21 @@ def test_an_item_fails_with_any_of_its_sequences() -> None:
     assert reply.tokens == [2, 0, 2]
 
 
+def test_an_item_has_the_first_error_of_its_sequences() -> None:
+    rig = Rig(u=[several([sequence(1), sequence(2)], summed), several([sequence(3)], summed)])
+    rig.done(rig.run(1, ("u", 0)), {0: ComputeFailed("first").info})
+    rig.done(rig.run(2, ("u", 1), ("u", 2)), {0: ComputeFailed("second").info})
+    told, reply = rig.answer("u")
+    assert told == [{"rows": [3], "query": None}]
+    assert {index: error.message for index, error in reply.errors.items()} == {0: "first"}
+
+
+def test_the_core_is_told_which_item_each_sequence_is_of() -> None:
+    two = several([sequence(1), sequence(2)], summed)
+    rig = Rig(u=[two, several([sequence(3)], summed), sequence(7)])
+    assert rig.stashes["u"].wholes() == [0, 0, 1, None]
+
+
 @pytest.mark.parametrize("raised", [ValueError("cannot reshape"), OverflowError("cannot reshape")])
 def test_what_is_not_finite_or_cannot_be_used_fails_alone(raised: Exception) -> None:
     def picky(rows: Sequence[Rows], beside: Sequence[Rows]) -> bytes:
@@ -171,3 +186,14 @@ def test_without_its_query_no_item_has_an_answer(how: str) -> None:
     code = "invalid_item" if how == "failed" else "model_output_invalid"
     assert {index: error.code for index, error in reply.errors.items()} == {0: code, 1: code}
     assert reply.tokens == [0, 0]
+
+
+def test_where_the_query_failed_first_nothing_else_is_waited_for() -> None:
+    """No document was computed, and each has the query's error, unless it had one of its own."""
+    rig = Rig(u=[several([sequence(1)], summed), several([sequence(2)], summed), sequence(7)])
+    stash = rig.stashes["u"]
+    stash.fail(1, ComputeFailed("its own").info)
+    rig.done(rig.run(1, ("u", 2)), {0: InvalidItem("no").info})
+    reply = stash.answer("w")
+    assert [reply.errors[index].code for index in (0, 1)] == ["invalid_item", "compute_failed"]
+    assert (reply.tokens, reply.objects) == ([0, 0], [])

@@ -4,13 +4,14 @@ Work-conserving: whatever is there when a lane gets free forms a batch, up to th
 order of `core.fairness`. Bulk items fill what interactive ones leave of a part of the budget, so that
 an interactive one that comes next waits little. Batches that came back undone are retried in
 smaller pieces, before anything else. Units that may have taken a runtime down are kept apart: none
-of them ever shares a batch. A runtime that pads gets items of about one length together.
+of them ever shares a batch.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 
 import msgspec
 
@@ -59,16 +60,10 @@ class _Suspect(msgspec.Struct):
 
 
 class Shelf:
-    """Prepared items of one model that wait for a lane.
+    """Prepared items of one model that wait for a lane."""
 
-    Args:
-        pads: the runtime pads a batch to its longest item.
-    """
-
-    def __init__(self, *, pads: bool = False) -> None:
-        self._pads = pads
-        # By class, then by length where lengths matter: 0, or the bits of the length.
-        self._queues: dict[TrafficClass, dict[int, FairQueue[Item]]] = {"work": {}, "bulk": {}}
+    def __init__(self) -> None:
+        self._queues: dict[TrafficClass, FairQueue[Item]] = {}  # those with items
         self._units: dict[str, _Waiting] = {}
         self._due: dict[TrafficClass, Timers] = {"work": Timers(), "bulk": Timers()}
         self._retries: deque[list[Item]] = deque()
@@ -90,7 +85,7 @@ class Shelf:
     @property
     def interactive(self) -> bool:
         """Whether anything but bulk and suspects waits."""
-        return bool(self._queues["work"] or self._retries)
+        return "work" in self._queues or bool(self._retries)
 
     @property
     def next_class(self) -> TrafficClass:
@@ -109,20 +104,10 @@ class Shelf:
         self._units[head.id] = _Waiting(head, place, len(items))
         self._count += len(items)
         self._due[head.klass].set(head.id, place.due)
-        queues = self._queues[head.klass]
-        for length, group in self._by_length(items).items():
-            queue = queues.get(length)
-            if queue is None:
-                queue = queues[length] = FairQueue()
-            queue.add(place, group)
-
-    def _by_length(self, items: list[Item]) -> dict[int, list[Item]]:
-        if not self._pads:
-            return {0: items}
-        groups: dict[int, list[Item]] = {}
-        for item in items:
-            groups.setdefault(item.tokens.bit_length(), []).append(item)
-        return groups
+        queue = self._queues.get(head.klass)
+        if queue is None:
+            queue = self._queues[head.klass] = FairQueue()
+        queue.add(place, items)
 
     def retry(self, batch: list[Item]) -> None:
         """These items run next, as a batch of their own."""
@@ -136,23 +121,31 @@ class Shelf:
         self._suspects[unit] = _Suspect(items, one_by_one)
         self._count += len(items)
 
-    def remove(self, unit: str) -> list[Item]:
-        """Take a unit's items off the shelf, wherever they wait."""
-        suspect = self._suspects.pop(unit, None)
-        removed = list(suspect.items) if suspect is not None else []
-        for batch in self._retries:
-            removed += [item for item in batch if item.unit == unit]
-        self._retries = deque(
-            kept for batch in self._retries if (kept := [i for i in batch if i.unit != unit])
-        )
-        waiting = self._units.pop(unit, None)
+    def remove(self, unit: str, unwanted: Callable[[Item], bool] = lambda item: True) -> list[Item]:
+        """Take a unit's items off the shelf, or those `unwanted`, wherever they wait."""
+        removed: list[Item] = []
+
+        def goes(item: Item) -> bool:
+            if item.unit != unit or not unwanted(item):
+                return False
+            removed.append(item)
+            return True
+
+        suspect = self._suspects.get(unit)
+        if suspect is not None:
+            suspect.items = deque(item for item in suspect.items if not goes(item))
+            if not suspect.items:
+                del self._suspects[unit]
+        retries = [[item for item in batch if not goes(item)] for batch in self._retries]
+        self._retries = deque(batch for batch in retries if batch)
+        waiting = self._units.get(unit)
         if waiting is not None:
-            self._due[waiting.head.klass].drop(unit)
-            queues = self._queues[waiting.head.klass]
-            for length, queue in list(queues.items()):
-                removed += queue.remove(waiting.place, lambda item: item.unit == unit)
-                if not queue:
-                    del queues[length]
+            queue = self._queues[waiting.head.klass]
+            queued = queue.remove(waiting.place, lambda item: item.unit == unit and unwanted(item))
+            removed += queued
+            self._took(queued)
+            if not queue:
+                del self._queues[waiting.head.klass]
         self._count -= len(removed)
         return removed
 
@@ -161,32 +154,24 @@ class Shelf:
         if self._retries:
             batch = self._retries.popleft()
         else:
-            left = _Left(budget, cost, pads=self._pads)
-            batch = self._fill(self._queues["work"], left)
-            if not self._queues["work"]:
+            left = _Left(budget, cost)
+            batch = self._fill("work", left)
+            if "work" not in self._queues:
                 left.seconds -= room_s(budget.seconds, cost.base_s) * (1.0 - BULK_SHARE)
-                batch += self._fill(self._queues["bulk"], left)
+                batch += self._fill("bulk", left)
             self._took(batch)
         self._count -= len(batch)
         return batch
 
-    def _fill(self, queues: dict[int, FairQueue[Item]], left: _Left) -> list[Item]:
+    def _fill(self, klass: TrafficClass, left: _Left) -> list[Item]:
         """Take whose turn it is until the batch is full or nothing waits."""
-        batch: list[Item] = []
-        for length in self._lengths(queues):
-            batch += queues[length].take(left.put)
-            if queues[length]:
-                break
-            del queues[length]
+        queue = self._queues.get(klass)
+        if queue is None:
+            return []
+        batch = queue.take(left.put)
+        if not queue:
+            del self._queues[klass]
         return batch
-
-    def _lengths(self, queues: dict[int, FairQueue[Item]]) -> list[int]:
-        """The length that waited longest for being first, then those that are most like it."""
-        if len(queues) < 2:
-            return list(queues)
-        first = next(iter(queues))
-        queues[first] = queues.pop(first)  # and now it is last
-        return sorted(queues, key=lambda length: abs(length - first))
 
     def _took(self, batch: list[Item]) -> None:
         units = self._units
@@ -201,7 +186,7 @@ class Shelf:
         """The next suspect unit, or as much of it as the budget allows."""
         unit, suspect = next(iter(self._suspects.items()))
         items = suspect.items
-        left = _Left(budget, cost, pads=self._pads)
+        left = _Left(budget, cost)
         batch: list[Item] = []
         while items and not (batch and suspect.one_by_one) and left.put(items[0]) is not None:
             batch.append(items.popleft())
@@ -214,25 +199,22 @@ class Shelf:
 class _Left:
     """What of a batch's budget is still free. `seconds`: of what it may take longer."""
 
-    __slots__ = ("_budget", "_item_s", "_items", "_longest", "_pads", "_tokens", "seconds")
+    __slots__ = ("_budget", "_item_s", "_items", "_tokens", "seconds")
 
-    def __init__(self, budget: Budget, cost: CostModel, *, pads: bool) -> None:
+    def __init__(self, budget: Budget, cost: CostModel) -> None:
         self.seconds = room_s(budget.seconds, cost.base_s)
         self._budget = budget
         self._item_s = cost.item_s
-        self._pads = pads
         self._items = 0
         self._tokens = 0
-        self._longest = 0
 
     def put(self, item: Item) -> float | None:
         """Put an item into the batch, the first one in any case; its seconds, or None if it is full."""
-        seconds, tokens, items = self._item_s(item.tokens), item.tokens, self._items + 1
-        if self._pads:
-            self._longest = max(self._longest, tokens)
-            tokens = self._longest * items
-        else:
-            tokens += self._tokens
+        seconds, tokens, items = (
+            self._item_s(item.tokens),
+            self._tokens + item.tokens,
+            self._items + 1,
+        )
         most = self._budget
         if items > 1 and (seconds > self.seconds or tokens > most.tokens or items > most.items):
             return None

@@ -9,7 +9,7 @@ whose caller is gone is terminated before it costs device time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import msgspec
@@ -42,7 +42,13 @@ CANCEL_MEMORY = 100_000
 
 
 class Held(msgspec.Struct):
-    """One unit in this worker. `waiting_s`: predicted seconds not yet sent to a lane."""
+    """One unit in this worker.
+
+    Attributes:
+        waiting_s: predicted seconds not yet sent to a lane.
+        of: as `Prepared.of`; nothing: each item stands for itself.
+        failed: of these.
+    """
 
     head: UnitHead
     waiting_s: float
@@ -51,6 +57,8 @@ class Held(msgspec.Struct):
     undone: int = 0
     unstarted: int = 0
     strikes: int = 0
+    of: Sequence[int | None] = ()
+    failed: frozenset[int | None] = frozenset()
     replied: bool = False
     resend_s: float = RESEND_S
     unheard: bool = False  # the latest send; `unheard_since`: the first of those in a row
@@ -105,7 +113,9 @@ class Units:
             return self.terminate(head.id, "cancelled")
         return [ev.Prepare(head.id)]
 
-    def prepared(self, unit: str, lengths: list[int], now: float) -> list[Instruction]:
+    def prepared(
+        self, unit: str, lengths: list[int], of: Sequence[int | None], now: float
+    ) -> list[Instruction]:
         """Put the unit's items on the shelf; if none is left to compute, answer at once."""
         held = self._held.get(unit)
         if held is None or held.prepared or held.replied:
@@ -113,6 +123,10 @@ class Units:
         head, model = held.head, self._models[held.head.model]
         _count(model, head, -1)
         items = [Item(unit, index, tokens) for index, tokens in enumerate(lengths) if tokens > 0]
+        if of:
+            held.of = of
+            held.failed = frozenset(o for o, n in zip(of, lengths, strict=True) if not n)
+            items = [item for item in items if self.wanted(item)]
         held.prepared, held.undone, held.unstarted = True, len(items), len(items)
         model.unhold(head.klass, held.waiting_s)
         if not items:
@@ -139,8 +153,47 @@ class Units:
                 held.waiting_s -= share_s
                 self._models[held.head.model].unhold(held.head.klass, share_s)
 
+    def wait_again(self, items: list[Item]) -> None:
+        """A batch of these came back undone."""
+        for item in items:
+            held = self._held.get(item.unit)
+            if held is None:
+                continue
+            model = self._models[held.head.model]
+            again_s = model.items_s(features_of([item.tokens]))
+            held.unstarted += 1
+            held.waiting_s += again_s
+            model.hold(held.head.klass, again_s)
+
+    def wanted(self, item: Item) -> bool:
+        """Whether an answer still needs this item: not if another part of the same whole failed."""
+        held = self._held.get(item.unit)
+        if held is None or held.replied:
+            return False
+        if not held.of:
+            return True
+        whole = held.of[item.index]
+        if whole in held.failed or None in held.failed:
+            return False
+        return whole is not None or any(
+            other not in held.failed for other in held.of if other is not None
+        )
+
+    def failed(self, item: Item, now: float) -> list[Instruction]:
+        """One item failed for good: nothing is computed any more that only its whole needed."""
+        held = self._held.get(item.unit)
+        if held is None or held.replied:
+            return []
+        if held.of:
+            held.failed |= {held.of[item.index]}
+            shelf = self._models[held.head.model].shelf
+            needless = shelf.remove(item.unit, lambda other: not self.wanted(other))
+            self.started(needless)
+            held.undone -= len(needless)
+        return self.done(item, now)
+
     def done(self, item: Item, now: float) -> list[Instruction]:
-        """One item of a unit is computed (or failed for good); the last one sends the reply."""
+        """One item of a unit is computed (or needs not be); the last one sends the reply."""
         held = self._held.get(item.unit)
         if held is None or held.replied:
             return []

@@ -140,12 +140,15 @@ class Dispatch:
         model.served_at = now
         return ev.Run(lane.id, batch.id, batch.model, items, predicted_s)
 
-    def finished(self, batch: Batch, seconds: float, now: float) -> list[Instruction]:
-        """A batch was computed, in so many seconds by the runtime's clock."""
-        model = self._models[batch.model]
-        model.cost.learn(features_of([item.tokens for item in batch.items]), seconds)
+    def finished(self, batch: Batch, event: ev.Finished, now: float) -> list[Instruction]:
+        """A batch was computed."""
+        model, units = self._models[batch.model], self._units
+        model.cost.learn(features_of([item.tokens for item in batch.items]), event.seconds)
         model.grow()
-        return [i for item in batch.items for i in self._units.done(item, now)]
+        out: list[Instruction] = []
+        for place, item in enumerate(batch.items):
+            out += (units.failed if place in event.failed else units.done)(item, now)
+        return out
 
     def failed(
         self,
@@ -158,24 +161,28 @@ class Dispatch:
         if batch is None:
             return []
         model = self._models[batch.model]
-        items = self._alive(batch.items)
+        items, out = self._wanted(batch.items, now)
         if event.error.code == "out_of_memory":
             model.shrink(sum(item.tokens for item in batch.items))
         if len(items) > 1:
             half = len(items) // 2
-            model.shelf.retry(items[:half])
-            model.shelf.retry(items[half:])
-            return []
-        full = event.error.code == "out_of_memory" and bool(items)
-        out = relieve(self._lanes[event.lane], batch.model, now) if full else []
-        if out:
-            model.shelf.retry(items)
+            self._retry(model, items[:half])
+            self._retry(model, items[half:])
             return out
+        full = event.error.code == "out_of_memory" and bool(items)
+        relief = relieve(self._lanes[event.lane], batch.model, now) if full else []
+        if relief:
+            self._retry(model, items)
+            return out + relief
         for item in items:
             error = ComputeFailed(f"the model could not compute this item: {event.error.message}")
             out.append(ev.FailItem(item.unit, item.index, error.info))
-            out += self._units.done(item, now)
+            out += self._units.failed(item, now)
         return out
+
+    def _retry(self, model: ModelState, items: list[Item]) -> None:
+        model.shelf.retry(items)
+        self._units.wait_again(items)
 
     def runtime_died(
         self, lane: Lane, kind: str, reason: str, now: float, *, guilty: bool
@@ -185,12 +192,15 @@ class Dispatch:
         out: list[Instruction] = []
         for position, batch in enumerate(lost):
             lane.finished(batch.id, now)
-            items = self._alive(batch.items)
+            items, over = self._wanted(batch.items, now)
+            out += over
             if guilty and position == 0:  # the ones behind it had not started
                 for unit, own in _by_unit(items).items():
                     out += self._strike(unit, own, reason, now)
                 dead = {(i.unit, i.index) for i in out if isinstance(i, ev.FailItem)}
-                items = [i for i in self._alive(items) if (i.unit, i.index) not in dead]
+                items = [
+                    i for i in items if self._units.wanted(i) and (i.unit, i.index) not in dead
+                ]
             self._retry_alone(self._models[batch.model], items)
         return out
 
@@ -209,7 +219,7 @@ class Dispatch:
             return [aside, *self._units.fail(unit, error, now)]
         (item,) = items
         aside = ev.SetAside(unit, [item.index], held.strikes, error)
-        return [aside, ev.FailItem(unit, item.index, error), *self._units.done(item, now)]
+        return [aside, ev.FailItem(unit, item.index, error), *self._units.failed(item, now)]
 
     def _retry_alone(self, model: ModelState, items: list[Item]) -> None:
         """Units with a strike run alone; the others together again."""
@@ -220,11 +230,13 @@ class Dispatch:
                 model.shelf.suspect(unit, own, one_by_one=held.strikes > 1)
             else:
                 together += own
-        model.shelf.retry(together)
+        self._retry(model, together)
 
-    def _alive(self, items: list[Item]) -> list[Item]:
-        """Items whose unit still wants an answer."""
-        return [i for i in items if (held := self._units.get(i.unit)) and not held.replied]
+    def _wanted(self, items: list[Item], now: float) -> tuple[list[Item], list[Instruction]]:
+        """Those of a batch that came back which an answer still needs, and what follows of the rest."""
+        wanted = [item for item in items if self._units.wanted(item)]
+        needless = [item for item in items if not self._units.wanted(item)]
+        return wanted, [i for item in needless for i in self._units.done(item, now)]
 
 
 def _turn(model: ModelState, in_use: int) -> float:

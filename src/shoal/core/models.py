@@ -24,10 +24,10 @@ class ModelSpec(msgspec.Struct, frozen=True):
 
     Attributes:
         bytes_estimate: what one copy will hold, until it is measured; 0: nobody knows.
+        reserve_bytes: what comes on top of an estimate at least, for activations.
         load_s_estimate: what loading takes, until it is measured.
         min_replicas: copies that the pool keeps even without demand.
         fetched: its files are here when the worker starts.
-        pads: its runtime pads a batch to its longest item.
         work: decides what its batches' cost depends on; `cost_seed` is the base and a rate for each
             of those `core.cost.TERMS`.
         bytes_sure: `bytes_estimate` was measured elsewhere.
@@ -42,9 +42,9 @@ class ModelSpec(msgspec.Struct, frozen=True):
     load_s_estimate: float = 1.0
     min_replicas: int = 0
     fetched: bool = True
-    pads: bool = False
     work: Work = "text"
     bytes_sure: bool = False
+    reserve_bytes: int = 0
 
 
 class ModelState:
@@ -52,9 +52,14 @@ class ModelState:
 
     def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
-        self.footprint = Footprint(spec.bytes_estimate, spec.load_s_estimate, sure=spec.bytes_sure)
+        self.footprint = Footprint(
+            spec.bytes_estimate,
+            spec.load_s_estimate,
+            sure=spec.bytes_sure,
+            reserve_bytes=spec.reserve_bytes,
+        )
         self.cost = CostModel(*spec.cost_seed, terms=TERMS[spec.work])
-        self.shelf = Shelf(pads=spec.pads)
+        self.shelf = Shelf()
         self.work = Source(spec.name, "work")
         self.bulk = Source(spec.name, "bulk")
         self.state: Literal["absent", "loading", "resident", "failed"] = "absent"

@@ -203,7 +203,7 @@ class WorkerCore:
             held = self.units.get(unit)
             if held is not None:
                 models[held.head.model] = None
-                out += self.units.prepared(unit, lengths, now)
+                out += self.units.prepared(unit, lengths, event.of.get(unit, ()), now)
         for name in models:
             self._pulls.prepared(name, now)
             out += self._give_back(name, now)
@@ -214,7 +214,7 @@ class WorkerCore:
         if batch is None:
             return []
         self.models[batch.model].ran(batch.predicted_s)
-        out = self._dispatch.finished(batch, event.seconds, now)
+        out = self._dispatch.finished(batch, event, now)
         self._pulls.lead.computed(batch.predicted_s, event.seconds)
         slower = event.seconds / batch.predicted_s
         if slower > SLOW:

@@ -139,13 +139,16 @@ class Loop:
         One that was given back meanwhile may be here again: it is prepared once more, and what comes
         of the first time is not for it.
         """
-        lengths = []
+        event = ev.Prepared([])
         for unit, outcome, at in done:
             stash = self.units.get(unit.id)
             if stash is not None and stash.unit is unit:
-                lengths.append((unit.id, stash.prepared(outcome, at)))
-                self._watch.prepared(stash, lengths[-1][1])
-        self.emit(ev.Prepared(lengths))
+                lengths = stash.prepared(outcome, at)
+                event.units.append((unit.id, lengths))
+                if stash.places:
+                    event.of[unit.id] = stash.wholes()
+                self._watch.prepared(stash, lengths)
+        self.emit(event)
 
     def loaded(self, lane: str, loaded: Loaded) -> None:
         """A runtime holds a model."""
@@ -167,7 +170,7 @@ class Loop:
     def batch_done(self, lane: str, done: Done) -> None:
         """A runtime answered a batch."""
         self._batches.done(lane, done)
-        self.emit(ev.Finished(lane, done.batch, done.seconds))
+        self.emit(ev.Finished(lane, done.batch, done.seconds, tuple(done.failed)))
 
     def batch_failed(self, lane: str, batch: int, error: ErrorInfo) -> None:
         """A runtime gave a batch back."""

@@ -74,7 +74,8 @@ class Stash:
             else:
                 self.items.append(item)
                 self.rows[index] = item.answer
-        if not any(item is not None and item.parts for item in self.items):
+        own = len(self.unit.items)
+        if len(items) == own and not any(item is not None and item.parts for item in self.items):
             return [item.runs if item is not None else 0 for item in self.items]
         counts = [1 if item is None else len(item.sequences) for item in self.items]
         self.places = [(n, part) for n, count in enumerate(counts) for part in range(count)]
@@ -83,6 +84,12 @@ class Stash:
             for item in self.items
             for sequence in ((None,) if item is None else item.sequences)
         ]
+
+    def wholes(self) -> list[int | None]:
+        """Of units whose items are not a sequence each: the item of each, None for what stands beside
+        all."""
+        own = len(self.unit.items)
+        return [item if item < own else None for item, _ in self.places]
 
     def place(self, sequence: int) -> tuple[int, int]:
         """Which item a sequence of the unit is of, and which one of that item's."""
@@ -105,9 +112,12 @@ class Stash:
         self.started_at, self.compute_s, self.batch_items = started_at, seconds, batch_items
 
     def fail(self, index: int, error: ErrorInfo) -> None:
-        """This item will not be answered with a vector."""
-        self.errors[index] = error
-        self.rows[index] = None
+        """This item will not be answered, for the first reason there was; nor is any without what
+        stands beside all."""
+        own = len(self.unit.items)
+        for item in range(own) if index == own else (index,):
+            self.errors.setdefault(item, error)
+            self.rows[item] = None
 
     def fail_all(self, error: ErrorInfo, worker: str) -> None:
         """The unit is answered with this error as a whole."""
@@ -122,11 +132,8 @@ class Stash:
     def finish(self) -> None:
         """Make answers of `raw`, once all rows are there. Slow: not for the event loop."""
         beside = _in_order(self.raw.pop(len(self.unit.items), {}))
-        lacks = self.errors.get(len(self.unit.items))
         for index, rows in self.raw.items():
-            if lacks is not None:
-                self.fail(index, lacks)
-            elif index not in self.errors:  # else another of its sequences failed
+            if index not in self.errors:  # else another of its sequences failed, or what stands beside
                 try:
                     self.rows[index] = self._finished(index, _in_order(rows), beside)
                 except ShoalError as error:
@@ -197,7 +204,6 @@ class Stash:
     def _settle_beside(self, own: int) -> None:
         """Its tokens count for every item, and every item is cut where it was."""
         beside = self.items[own]
-        self.errors.pop(own, None)
         del self.items[own:], self.rows[own:]
         if beside is not None:
             self.items = [

@@ -40,11 +40,13 @@ class StatsSeen(Value, frozen=True):
 
 
 class Finished(Value, frozen=True):
-    """A batch is done; `seconds` by the runtime's own clock."""
+    """A batch is done; `seconds` by the runtime's own clock; `failed`: places of items in it that
+    have an error in place of an answer."""
 
     lane: str
     batch: int
     seconds: float
+    failed: tuple[int, ...] = ()
 
 
 class BatchFailed(Value, frozen=True):

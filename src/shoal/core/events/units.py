@@ -47,9 +47,14 @@ class Item(Value, frozen=True):
 
 class Prepared(Value, frozen=True):
     """Units were decoded and tokenized: (unit, the lengths of its items), together, so that they
-    may share a batch. A length of 0 marks an item that failed already."""
+    may share a batch. A length of 0 marks an item that failed already.
+
+    `of`: of units whose items are not one each, which item each of these is a part of, or None for
+    what all items of the unit need.
+    """
 
     units: list[tuple[str, list[int]]]
+    of: dict[str, list[int | None]] = {}
 
 
 class Settled(Value, frozen=True):
@@ -77,7 +82,7 @@ class Prepare(Value, frozen=True):
 
 
 class FailItem(Value, frozen=True):
-    """Record this error for one item; its unit is answered with the others."""
+    """Record this error for what this item is a part of; its unit is answered with the others."""
 
     unit: str
     index: int
