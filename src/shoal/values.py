@@ -110,16 +110,12 @@ class Features(msgspec.Struct, frozen=True, array_like=True):
         tokens: exact once the worker has tokenized, else estimated from bytes.
         items: how many items this describes.
         tokens_squared: sum over items of tokens squared (attention).
-        pixels: of all images, before any resizing.
-        audio_s: seconds of sound.
         new_tokens: that may be generated.
     """
 
     tokens: int
     items: int = 1
     tokens_squared: int = 0
-    pixels: int = 0
-    audio_s: float = 0.0
     new_tokens: int = 0
 
     def __add__(self, other: Features) -> Features:
@@ -127,8 +123,6 @@ class Features(msgspec.Struct, frozen=True, array_like=True):
             self.tokens + other.tokens,
             self.items + other.items,
             self.tokens_squared + other.tokens_squared,
-            self.pixels + other.pixels,
-            self.audio_s + other.audio_s,
             self.new_tokens + other.new_tokens,
         )
 

@@ -32,12 +32,22 @@ def test_load_seconds_are_a_running_mean_and_bytes_the_latest() -> None:
 
 def test_a_mere_estimate_leaves_room_for_activations_but_not_beyond_the_budget() -> None:
     memory = LaneMemory(1000 * MB)
-    assert memory.needs(Footprint(100 * MB, 1.0)) == int(100 * MB * RESERVE)
+    assert memory.needs(Footprint(100 * MB, 1.0)) == 100 * MB + int(100 * MB * RESERVE)
+    assert memory.needs(Footprint(100 * MB, 1.0, reserve_bytes=200 * MB)) == 300 * MB
+    assert memory.needs(Footprint(900 * MB, 1.0, reserve_bytes=200 * MB)) == 1000 * MB
     assert memory.needs(Footprint(990 * MB, 1.0)) == 1000 * MB
     assert memory.needs(Footprint(1100 * MB, 1.0)) == 1100 * MB
     measured = Footprint(0, 1.0)
     measured.loaded(100 * MB, 1.0)
     assert memory.needs(measured) == 100 * MB
+
+
+def test_files_correct_an_estimate_and_nothing_that_was_measured() -> None:
+    guess, said = Footprint(100 * MB, 1.0), Footprint(100 * MB, 1.0, sure=True)
+    for footprint in (guess, said):
+        footprint.fetched(150 * MB)
+        footprint.fetched(0)
+    assert (guess.bytes, guess.sure, said.bytes) == (150 * MB, False, 100 * MB)
 
 
 def test_a_model_of_which_nothing_is_known_is_tried_on_a_small_lane_too() -> None:

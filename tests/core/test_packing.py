@@ -678,6 +678,22 @@ def test_files_are_fetched_under_the_claim_and_nobody_makes_room_before_they_are
     assert worker.tell(ev.Evicted("cpu", "m")) == [ev.Load("cpu", "n")]
 
 
+def test_room_is_made_for_what_the_files_tell() -> None:
+    worker = Worker(spec("m"), not_here("n", 20))
+    worker.load("m", at=0.0)
+    assert worker.demand(100.0, n=0.1) == [ev.Fetch("n", LIMIT_S)]
+    worker.demand(102.0, n=0.1)
+    assert worker.tell(ev.Fetched("n", 60 * MB)) == [ev.Evict("cpu", "m", "for n")]
+
+
+def test_the_place_of_a_pinned_model_is_as_large_as_its_files_tell() -> None:
+    worker = Worker(not_here("m", 20), spec("n", 40), pinned=["m"])
+    worker.tell(ev.Ticked())
+    assert worker.tell(ev.Fetched("m", 70 * MB)) == [ev.Load("cpu", "m")]
+    assert worker.core.lanes["cpu"].memory.used >= 70 * MB
+    assert worker.demand(1.0, n=0.1) == [], "it does not fit beside"
+
+
 def test_another_model_is_loaded_while_files_are_fetched() -> None:
     worker = Worker(not_here("n"), spec("o", 20))
     assert worker.demand(0.0, n=9.0) == [ev.Fetch("n", LIMIT_S)]

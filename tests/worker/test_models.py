@@ -1,12 +1,18 @@
 """Cards as the core sees them: how large a model is thought to be before it was loaded."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
 
-from shoal.catalog.card import Card, Dense, EncodeTask, Memory, Source, Tasks
+from shoal.catalog.card import Card, Dense, EncodeTask, Memory, Profile, Source, Tasks
 from shoal.catalog.fetch import cached
+from shoal.catalog.resolve import Catalog
+from shoal.core.memory import LaneMemory
 from shoal.core.models import ModelState
 from shoal.values import features_of
 from shoal.worker.models import LOAD_BASE_S, LOAD_BYTES_S, spec_of
@@ -27,9 +33,45 @@ def test_weights_on_disk_are_the_estimate(card: Card) -> None:
     assert spec.load_s_estimate == LOAD_BASE_S + 2000 / LOAD_BYTES_S
 
 
-def test_what_the_card_says_goes_before_its_files(card: Card) -> None:
+def test_the_card_is_believed_until_its_files_are_here(card: Card) -> None:
     card = msgspec.structs.replace(card, memory=Memory(weights_mb=1.5))
-    assert spec_of(card, card.profile("cpu"), cached(card, None)).bytes_estimate == 1_500_000
+    assert spec_of(card, card.profile("cpu")).bytes_estimate == 1_500_000
+    assert spec_of(card, card.profile("cpu"), cached(card, None)).bytes_estimate == 2000
+
+
+@pytest.mark.parametrize(
+    ("dtype", "device", "numbers"),
+    [("auto", "cpu", 4), ("auto", "cuda:0", 2), ("float16", "cpu", 2)],
+)
+def test_tensors_count_as_they_will_be_loaded(
+    card: Card, tmp_path: Path, dtype: str, device: str, numbers: int
+) -> None:
+    """Halves on disk are whole on a CPU, and the other way round on a GPU; ids stay what they are."""
+    tensors: dict[str, NDArray[Any]] = {"half": np.zeros((10, 10), np.float16)}
+    tensors |= {"whole": np.zeros(50, np.float32), "ids": np.zeros(7, np.int64)}
+    save_file(tensors, tmp_path / "a.safetensors")
+    profile = msgspec.convert({"dtype": dtype}, Profile)
+    spec = spec_of(card, profile, tmp_path, device)
+    assert spec.bytes_estimate == 1000 + 7 * 8 + 150 * numbers
+    assert spec.load_s_estimate > LOAD_BASE_S + 1000 / LOAD_BYTES_S
+
+
+def test_other_runtimes_hold_files_as_they_are(card: Card, tmp_path: Path) -> None:
+    save_file({"half": np.zeros((10, 10), np.float16)}, tmp_path / "a.safetensors")
+    spec = spec_of(card, Profile("fake"), tmp_path)
+    size = (tmp_path / "a.safetensors").stat().st_size
+    assert (spec.bytes_estimate, spec.reserve_bytes) == (size + 1000, 0)
+
+
+def test_no_model_that_was_measured_holds_more_than_would_have_been_kept_for_it() -> None:
+    """The real ones of the zoo that are here."""
+    for card in Catalog.load().cards():
+        folder, held_mb = cached(card, None), card.memory.held_mb
+        if folder is not None and held_mb is not None:
+            unknown = msgspec.structs.replace(card, memory=Memory())
+            spec = spec_of(unknown, Profile(), folder)
+            kept = LaneMemory(10**12).needs(ModelState(spec).footprint)
+            assert kept >= held_mb * 1e6 - 1e6, card.name
 
 
 def test_what_was_measured_for_the_card_goes_before_both_and_is_sure(card: Card) -> None:

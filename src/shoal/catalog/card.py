@@ -193,7 +193,7 @@ class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 class CostSeed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """First guess of seconds(batch) = base + token·tokens + square·Σlen² + item·items.
 
-    Images add pixel·pixels and no squares, sound audio·seconds, generation new_token·new tokens.
+    Generation adds new_token·new tokens.
     A rate of zero stays zero: what is not guessed is not learnt either.
 
     The defaults are those of a small encoder on a CPU core: too slow a guess makes small units and
@@ -204,8 +204,6 @@ class CostSeed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     token_s: float = 1e-4
     square_s: float = 0.0
     item_s: float = 20e-6
-    pixel_s: float = 0.0
-    audio_s: float = 0.0
     new_token_s: float = 0.0
 
 

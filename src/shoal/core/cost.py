@@ -24,14 +24,12 @@ from shoal.values import Features
 TINY_S = 1e-9
 
 Vector = list[float]
-#: What a model works on.
-Work = Literal["text", "image", "audio", "generate"]
+#: What a model does. Files that are decoded count as texts: a model sees all of them in one size.
+Work = Literal["text", "generate"]
 
 #: The features that a batch's cost depends on, beside its fixed part.
 TERMS: dict[Work, tuple[str, ...]] = {
     "text": ("tokens", "tokens_squared", "items"),
-    "image": ("tokens", "items", "pixels"),  # its tokens are bytes, by `BYTES_PER_TOKEN`
-    "audio": ("tokens", "items", "audio_s"),
     "generate": ("tokens", "tokens_squared", "items", "new_tokens"),
 }
 #: Least seed of the base and of each term: a weight of zero could not be scaled up from.
@@ -40,8 +38,6 @@ LEAST_SEED = {
     "tokens": 1e-8,
     "tokens_squared": 1e-12,
     "items": 1e-7,
-    "pixels": 1e-13,
-    "audio_s": 1e-7,
     "new_tokens": 1e-7,
 }
 #: Evidence of one batch halves after about 23 batches: on a shared machine speed changes within

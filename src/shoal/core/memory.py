@@ -18,8 +18,8 @@ LOAD_SHARE = 0.3
 UNKNOWN_BYTES = 256 << 20
 #: ... but at most this share of a budget, so that a small lane tries it at all.
 UNKNOWN_SHARE = 0.25
-#: What weights alone are taken for: activations of the largest batch come on top.
-RESERVE = 1.25
+#: Part of weights alone that is reserved for the activations of the largest batch, on top.
+RESERVE = 0.25
 #: A use counts half after this long. Else a model that was busy for a day would stay for as many
 #: evictions as it had uses, whatever is wanted now.
 HALF_LIFE_S = 600.0
@@ -30,8 +30,16 @@ DEVICE_SHARE = 0.9
 class Footprint:
     """Bytes and load seconds of one copy of a model: measured here or elsewhere, or estimated."""
 
-    def __init__(self, bytes_estimate: int, load_s_estimate: float, *, sure: bool = False) -> None:
+    def __init__(
+        self,
+        bytes_estimate: int,
+        load_s_estimate: float,
+        *,
+        sure: bool = False,
+        reserve_bytes: int = 0,
+    ) -> None:
         self.bytes = bytes_estimate
+        self.reserve_bytes = reserve_bytes
         self.load_s = load_s_estimate
         self.measured = False
         self.sure = sure  # measured, here, by a peer or for its card
@@ -43,6 +51,11 @@ class Footprint:
             self.load_s + LOAD_SHARE * (seconds - self.load_s) if self.measured else seconds
         )
         self.measured = self.sure = True
+
+    def fetched(self, bytes_: int) -> None:
+        """Its files are here: a better estimate."""
+        if not self.sure and bytes_ > 0:
+            self.bytes = bytes_
 
     def told(self, bytes_: int, load_s: float) -> None:
         """A peer measured it; our own measurement goes before."""
@@ -112,7 +125,8 @@ class LaneMemory:
             return footprint.bytes
         budget = sys.maxsize if self.budget is None else self.budget
         if footprint.bytes > 0:
-            return max(footprint.bytes, min(budget, int(footprint.bytes * RESERVE)))
+            reserve = max(footprint.reserve_bytes, int(footprint.bytes * RESERVE))
+            return max(footprint.bytes, min(budget, footprint.bytes + reserve))
         return min(UNKNOWN_BYTES, int(budget * UNKNOWN_SHARE))
 
     def reserve(self, model: str, bytes_: int) -> None:

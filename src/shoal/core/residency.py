@@ -66,16 +66,17 @@ class Residency:
         name = model.spec.name
         if not lane.wants(name):
             lane.to_load.append(name)
-            lane.memory.release(name)
-            lane.memory.reserve(name, self._place(lane, model))
+            self._reserve(lane, model)
             if model.state in ("absent", "failed"):
                 model.state, model.reason = "loading", None
 
     @staticmethod
-    def _place(lane: Lane, model: ModelState) -> int:
-        """Bytes to reserve; what is added to a mere guess takes no more than there is."""
-        needs = lane.memory.needs(model.footprint)
-        return max(model.footprint.bytes, min(needs, lane.memory.free))
+    def _reserve(lane: Lane, model: ModelState) -> None:
+        """Keep its place; what is added to a mere guess takes no more than there is."""
+        memory, name = lane.memory, model.spec.name
+        memory.release(name)
+        needs = memory.needs(model.footprint)
+        memory.reserve(name, max(model.footprint.bytes, min(needs, memory.free)))
 
     def cool(self, now: float) -> None:
         """Let models whose cooldown is over be loaded again."""
@@ -106,9 +107,13 @@ class Residency:
     def has_files(self, model: str) -> bool:
         return self._fetching.here(model)
 
-    def fetched(self, model: ModelState) -> None:
-        """Its files are here."""
+    def fetched(self, model: ModelState, bytes_: int) -> None:
+        """Its files are here, and tell what it will hold."""
         self._fetching.fetched(model.spec.name)
+        model.footprint.fetched(bytes_)
+        for lane in self._lanes.values():
+            if model.spec.name in lane.to_load:
+                self._reserve(lane, model)
         self._refresh(model)
 
     def fetch_failed(self, model: ModelState, reason: str, now: float) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from shoal.catalog.card import Card
 from shoal.catalog.resolve import Catalog
 from shoal.core import events as ev
 from shoal.errors import ErrorInfo, ShoalError
@@ -33,6 +34,7 @@ from shoal.wire.socket import (
     Unload,
     Unloaded,
 )
+from shoal.worker.holding import tensor_bytes
 from shoal.worker.models import files_of, load_of, preparer_of
 from shoal.worker.prepared import Preparer
 from shoal.worker.probes import Probes
@@ -124,7 +126,7 @@ class Lanes:
         try:
             # Waiting for its turn is no part of the time.
             async with self._fetch_turn, asyncio.timeout(limit_s):
-                await loop.run_in_executor(self._fetchers, files_of, card, self._settings)
+                tensors = await loop.run_in_executor(self._fetchers, self._fetched_bytes, card)
         except TimeoutError:
             reason = (
                 f"its files did not come within {limit_s:.0f} s; fetch them ahead with "
@@ -134,7 +136,12 @@ class Lanes:
         except ShoalError as error:
             self._hears.fetch_failed(model, error.message)
         else:
-            self._hears.emit(ev.Fetched(model))
+            self._hears.emit(ev.Fetched(model, tensors))
+
+    def _fetched_bytes(self, card: Card) -> int:
+        """Fetch; bytes of its tensors as the first lane loads them. Raises `SourceError`."""
+        folder, spec = files_of(card, self._settings), next(iter(self.specs.values()))
+        return tensor_bytes(folder, card.profile(*spec.kinds), spec.device)
 
     def load(self, lane: str, model: str) -> None:
         """Read the tokenizer, load; `Loaded` or `LoadFailed` follows."""

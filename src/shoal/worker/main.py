@@ -128,7 +128,12 @@ class Worker:
         config = WorkerConfig(
             lanes=[spec.id for spec in specs],
             models=[
-                spec_of(card, card.profile(*specs[0].kinds), cached(card, settings.cache_dir))
+                spec_of(
+                    card,
+                    card.profile(*specs[0].kinds),
+                    cached(card, settings.cache_dir),
+                    specs[0].device,
+                )
                 for card in catalog.cards()
             ],
             pinned=[catalog.card(name).name for name in settings.models],

@@ -15,6 +15,7 @@ from shoal.core.models import ModelSpec
 from shoal.errors import ModelLoadFailed
 from shoal.settings import WorkerSettings
 from shoal.wire.socket import Load
+from shoal.worker.holding import activation_bytes, tensor_bytes, weights_bytes
 from shoal.worker.media import DecodingPreparer, MediaPreparer, decodes
 from shoal.worker.prepared import Preparer
 from shoal.worker.text import PlainPreparer, TextPreparer
@@ -29,38 +30,33 @@ _RATES = {
     "tokens_squared": "square_s",
     "items": "item_s",
 }
-#: Files that hold weights, by their ending.
-WEIGHTS = {".safetensors", ".bin", ".pt", ".gguf", ".onnx"}
 
 
-def spec_of(card: Card, profile: Profile, folder: Path | None = None) -> ModelSpec:
+def spec_of(
+    card: Card, profile: Profile, folder: Path | None = None, device: str = "cpu"
+) -> ModelSpec:
     """What the core must know to schedule this card with this profile.
 
-    Images and audio too are priced as text is, by tokens that stand for their bytes: items carry
-    neither pixels nor seconds yet. `folder`: of its files; None: they are to be fetched.
+    Images and sound too are priced by tokens: decoded ones count as the longest text, as the model
+    sees all of them in one size. `folder`: of its files; None: they are to be fetched.
     """
-    seed = profile.cost
-    weights_mb, held_mb = card.memory.weights_mb, card.memory.held_mb
-    weights = _weights_on_disk(folder) if weights_mb is None else int(weights_mb * 1e6)
+    seed, held_mb = profile.cost, card.memory.held_mb
+    said = int((card.memory.weights_mb or 0) * 1e6)
+    weights = said if said or folder is None else weights_bytes(folder)
+    tensors = said if folder is None else tensor_bytes(folder, profile, device)
     return ModelSpec(
         name=card.name,
         kind=profile.runtime,
         max_tokens=card.max_tokens,
         budget=Budget(profile.max_batch_seconds, profile.max_batch_tokens, profile.max_batch_items),
         cost_seed=(seed.base_s, *(getattr(seed, _RATES[term]) for term in TERMS["text"])),
-        bytes_estimate=weights if held_mb is None else int(held_mb * 1e6),
+        bytes_estimate=tensors if held_mb is None else int(held_mb * 1e6),
+        reserve_bytes=activation_bytes(profile, device),
         bytes_sure=held_mb is not None,
         load_s_estimate=LOAD_BASE_S + weights / LOAD_BYTES_S,
         min_replicas=card.min_replicas,
         fetched=folder is not None,
     )
-
-
-def _weights_on_disk(folder: Path | None) -> int:
-    """Bytes of the weights of a model that was fetched before; 0 if it was not."""
-    if folder is None:
-        return 0
-    return sum(path.stat().st_size for path in folder.iterdir() if path.suffix in WEIGHTS)
 
 
 def load_of(card: Card, folder: Path, profile: Profile) -> Load:

@@ -6,9 +6,11 @@ from shoal.core.events.base import Value
 
 
 class Fetched(Value, frozen=True):
-    """The files of a model are here."""
+    """The files of a model are here, with so many bytes of tensors as they will be loaded; 0: not
+    known."""
 
     model: str
+    bytes: int = 0
 
 
 class FetchFailed(Value, frozen=True):
