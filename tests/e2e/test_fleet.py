@@ -9,10 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import httpx
+import msgspec
 import pytest
 
 from shoal.bench.packing.history import read
 from shoal.bench.serving import Serving
+from shoal.catalog.card import Memory
+from shoal.catalog.parse import to_yaml
 from shoal.catalog.resolve import Catalog
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "fleet" / "ask.py"
@@ -100,3 +104,20 @@ def test_none_holds_more_than_its_card_says(serving: Serving, ledger: Ledger) ->
         said_mb = catalog.card(event.model).memory.held_mb
         assert said_mb is not None
         assert said_mb / 2 < event.mb <= said_mb, event
+
+
+def test_the_budget_holds_while_a_model_that_nobody_measured_is_loaded_first() -> None:
+    """131 MB of halves on disk, and 308 MB once they are here: beside the other one it is too much."""
+    known, halves = (Catalog.load().card(name) for name in (MODELS[0], "gector-distilbert"))
+    unknown = msgspec.structs.replace(halves, name="unknown", aliases=[], memory=Memory())
+    budget = 340_000_000
+    cards = {"unknown": to_yaml(unknown)}
+    with Serving([], cards=cards, memory_bytes=budget, log_format="json") as running:
+        for name, task in ((known.name, "encode"), ("unknown", "extract")):
+            url = f"{running.url}/v1/{task}/{name}"
+            answer = httpx.post(url, json={"items": ["a fish in the sea"]}, timeout=60.0)
+            assert answer.status_code == 200, answer.text
+        metrics = httpx.get(f"{running.worker_url}/metrics").text
+    found = re.search(r'lane_bytes\{[^}]*what="most"[^}]*\} (\S+)', metrics)
+    assert found, metrics
+    assert 250_000_000 < float(found[1]) <= budget

@@ -121,7 +121,7 @@ def test_an_item_has_the_first_error_of_its_sequences() -> None:
     rig.done(rig.run(1, ("u", 0)), {0: ComputeFailed("first").info})
     rig.done(rig.run(2, ("u", 1), ("u", 2)), {0: ComputeFailed("second").info})
     told, reply = rig.answer("u")
-    assert told == [{"rows": [3], "query": None}]
+    assert told == [{"rows": [3], "beside": []}]
     assert {index: error.message for index, error in reply.errors.items()} == {0: "first"}
 
 

@@ -133,7 +133,9 @@ class Stash:
         """Make answers of `raw`, once all rows are there. Slow: not for the event loop."""
         beside = _in_order(self.raw.pop(len(self.unit.items), {}))
         for index, rows in self.raw.items():
-            if index not in self.errors:  # else another of its sequences failed, or what stands beside
+            if (
+                index not in self.errors
+            ):  # else another of its sequences failed, or what stands beside
                 try:
                     self.rows[index] = self._finished(index, _in_order(rows), beside)
                 except ShoalError as error:

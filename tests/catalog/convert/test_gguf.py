@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from shoal.catalog.convert.gguf import read_gguf
 from shoal.errors import SourceError
 
-from .gguf_files import gguf
+from .gguf_files import gguf, text
 from .packed import random
 
 METADATA: dict[str, Any] = {
@@ -21,6 +22,10 @@ METADATA: dict[str, Any] = {
     "nested": [[1], [2, 3]],
     "none": [],
 }
+
+#: A list in a list in a list, thousands of times.
+DEEP = b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + text("x") + struct.pack("<I", 9)
+DEEP += struct.pack("<IQ", 9, 1) * 5000
 
 
 def written(folder: Path, data: bytes) -> Path:
@@ -60,6 +65,9 @@ def test_another_alignment(tmp_path: Path) -> None:
         (gguf({}, {"w": (12, (32,), bytes(32))}), "tensor 'w' is of ggml type 12"),
         (gguf({}, {"w": (0, (32,), bytes(4))})[:-16], "tensor 'w' passes the end of the file"),
         (gguf({"x": 1}, {}).replace(b"x\x0a", b"x\x0d"), "a value of unknown type 13"),
+        (gguf({"general.alignment": 0}, {}), "at multiples of 0"),
+        (gguf({"general.alignment": ["x"]}, {}), "at multiples of"),
+        (DEEP, "recursion"),
     ],
 )
 def test_files_that_cannot_be_read(tmp_path: Path, data: bytes, problem: str) -> None:

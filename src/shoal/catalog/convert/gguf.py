@@ -37,7 +37,7 @@ def read_gguf(file: Path) -> Gguf:
     """Read a file. Raises `SourceError` saying what is wrong with it."""
     try:
         return _read(mapped(file))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # lists may hold lists, however deep
         raise SourceError(f"{file.name}: not a readable GGUF file: {error}") from None
 
 
@@ -50,7 +50,9 @@ def _read(data: memoryview) -> Gguf:
     tensors, pairs = cursor.integer("Q"), cursor.integer("Q")
     metadata = {_text(cursor): _value(cursor, cursor.integer("I")) for _ in range(pairs)}
     entries = [_entry(cursor) for _ in range(tensors)]
-    alignment = int(metadata.get("general.alignment", _ALIGNMENT))
+    alignment = metadata.get("general.alignment", _ALIGNMENT)
+    if not isinstance(alignment, int) or alignment < 1:
+        raise ValueError(f"its tensors begin at multiples of {alignment!r}")
     start = -(-cursor.at // alignment) * alignment
     return Gguf(
         metadata,
