@@ -63,12 +63,14 @@ class ExtractParams(msgspec.Struct, frozen=True, array_like=True, tag="extract")
         labels: what to look for, where the model takes any; else a choice of its own. None: all.
         threshold: least score of what is told; None: as the card says.
         multi_label: whether labels of a text exclude each other; None: as the card says.
+        nested: whether entities may lie inside others, where the model finds spans.
     """
 
     labels: tuple[str, ...] | None = None
     threshold: float | None = None
     multi_label: bool | None = None
     truncate: bool = True
+    nested: bool = False
 
 
 class TokenizeParams(msgspec.Struct, frozen=True, array_like=True, tag="tokenize"):

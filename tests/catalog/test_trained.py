@@ -10,7 +10,8 @@ import pytest
 from shoal.catalog.card import EncodeTask, ExtractTask, ScoreTask, Sparse, Tasks
 from shoal.catalog.infer import infer
 from shoal.catalog.parse import parse_card, to_yaml
-from shoal.errors import CardError
+from shoal.catalog.sources.formats import check_folder
+from shoal.errors import CardError, SourceError
 
 from .made import TRANSFORMER, plain_files, write
 
@@ -89,6 +90,42 @@ def test_tasks(tmp_path: Path, files: dict[str, Any], tasks: Tasks) -> None:
     assert card.max_tokens == (48 if tasks.encode else 128)
     assert card.description is None
     assert parse_card(to_yaml(card), "m.yaml") == card
+
+
+def gliner(**config: Any) -> dict[str, Any]:
+    files = plain_files()
+    encoder = files.pop("config.json") | {"architectures": None}
+    return files | {"gliner_config.json": {"encoder_config": encoder} | config}
+
+
+def test_a_gliner_is_its_encoders_family(tmp_path: Path) -> None:
+    card = infer(str(write(tmp_path / "m", gliner())))
+    assert (card.family, card.tasks) == ("bert", Tasks(extract=ExtractTask("spans")))
+    assert card.max_tokens == 128
+    check_folder(card, tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    ("files", "error", "message"),
+    [
+        (gliner(encoder_config=None), CardError, "no encoder_config; save it anew with gliner"),
+        (gliner(span_mode="token_level"), CardError, "gliner_config.json cannot be.*span_mode"),
+        (gliner(encoder_config={"model_type": "new"}) | {}, CardError, "how many tokens fit"),
+        (gliner(encoder_config={"model_type": "x"}), CardError, "model_type 'x' has no family"),
+        (gliner(encoder_config={"model_type": 3}), CardError, "encoder_config: .*model_type"),
+        (
+            gliner() | {"model.safetensors": None, "pytorch_model.bin": b""},
+            SourceError,
+            "a pickle, which may run any code and is never loaded; save it anew with gliner",
+        ),
+        (gliner() | {"tokenizer.json": None}, SourceError, "no tokenizer.json; save it anew"),
+    ],
+)
+def test_what_is_refused_of_a_gliner(
+    tmp_path: Path, files: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        infer(str(write(tmp_path / "m", files)))
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ def test_options_travel(gateway: ScriptedGateway) -> None:
         "threshold": 0.25,
         "multi_label": True,
         "truncate": True,
+        "nested": False,
     }
 
 

@@ -42,8 +42,10 @@ class Direct:
         params = ScoreParams(msgspec.json.encode(query))
         return [float(self._answer(document, params, query)["score"]) for document in documents]
 
-    def extract(self, items: list[Any], labels: list[str] | None) -> list[Extraction]:
-        params = ExtractParams(tuple(labels) if labels else None)
+    def extract(
+        self, items: list[Any], labels: list[str] | None, **options: Any
+    ) -> list[Extraction]:
+        params = ExtractParams(tuple(labels) if labels else None, **options)
         answers = [self._answer(item, params) for item in items]
         return [msgspec.msgpack.decode(answer, type=Extraction) for answer in answers]
 

@@ -17,6 +17,7 @@ from shoal.catalog.card import Card
 from shoal.catalog.parse import to_yaml
 from shoal.catalog.resolve import Catalog
 from shoal.client import Sparse
+from shoal.gateway.extract import OPEN_HEADS
 from tests.e2e.direct import Direct
 from tests.runtimes.torch.card_models import Models
 from tests.worker.media.drawn import picture, saved
@@ -122,7 +123,7 @@ def test_score(client: shoal.Client, card: Card, direct: Direct) -> None:
 def test_extract(client: shoal.Client, card: Card, direct: Direct) -> None:
     task = card.tasks.extract
     assert task is not None
-    labels = OWN_LABELS if task.head in ("nli", "image-text") else None
+    labels = OWN_LABELS if task.head in OPEN_HEADS else None
     items = [item for item in items_of(card) if isinstance(item, str) or card.takes_media]
     if task.head == "image-text":
         items = [item for item in items if isinstance(item, bytes)]

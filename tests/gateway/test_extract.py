@@ -100,3 +100,13 @@ async def test_labels_of_a_model_s_own() -> None:
     assert extract_params(ExtractOptions(("B-cell",)), classes) == ExtractParams(("B-cell",))
     topics = card(extract=ExtractTask("nli", labels=["date"]))
     assert extract_params(ExtractOptions(), topics) == ExtractParams()
+
+
+async def test_nested_is_for_models_that_find_spans() -> None:
+    spans = card(extract=ExtractTask("spans"))
+    asked = ExtractOptions(("a",), nested=True)
+    assert extract_params(asked, spans) == ExtractParams(("a",), nested=True)
+    with pytest.raises(InvalidRequest, match="name it in"):
+        extract_params(ExtractOptions(), spans)
+    with pytest.raises(InvalidRequest, match="finds no spans"):
+        extract_params(asked, card(extract=ExtractTask("nli")))

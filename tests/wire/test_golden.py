@@ -94,7 +94,7 @@ EXAMPLES: dict[str, codec.Message] = {
         request="req-3",
         model="org/ner",
         task="extract",
-        params=ExtractParams(("person",), 0.5, False, True),
+        params=ExtractParams(("person",), 0.5, False, True, True),
         encoding="json",
         items=[b'"Ada"'],
         budget_s=1.5,
@@ -194,6 +194,14 @@ EXAMPLES: dict[str, codec.Message] = {
             to_wire(np.arange(12, dtype=np.uint8).reshape(2, 2, 3)),
             to_wire(np.zeros((0, 0, 3), np.uint8)),
         ],
+    ),
+    "run-marks": m.Run(
+        13,
+        "org/gliner",
+        ["extract"],
+        to_wire(np.array([1, 9, 4, 10, 6, 7, 2], np.int32)),
+        to_wire(np.array([7], np.int32)),
+        marks=to_wire(np.array([0, 2, 0, 0, 1, 1, 0], np.uint8)),
     ),
     "done-terms": m.Done(
         12,

@@ -139,7 +139,8 @@ class ExtractTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     """How `extract` is answered.
 
     Attributes:
-        labels: by index of the head's output; none: as config.json says.
+        labels: by index of the head's output; none: as config.json says. Of ``spans``, what is
+            looked for where a caller names nothing.
         threshold: least score of what is told.
         multi_label: whether a text may have several labels, each scored by itself.
         template: of the hypothesis that ``nli`` tests, or of the text that ``image-text`` compares
@@ -148,6 +149,7 @@ class ExtractTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
     head: Literal[
         "token-labels",
+        "spans",
         "sequence-labels",
         "nli",
         "image-labels",

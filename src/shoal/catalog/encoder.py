@@ -11,6 +11,7 @@ import msgspec
 
 from shoal.catalog.families import Family, family_of, known_model_types
 from shoal.catalog.folder import Found
+from shoal.catalog.gliner import FILE, SAVE_ANEW, GlinerConfig
 from shoal.catalog.sentence_transformers import Pipeline
 from shoal.errors import CardError
 
@@ -71,6 +72,22 @@ class _TokenizerConfig(msgspec.Struct):
     model_max_length: float | None = None
     add_eos_token: bool | None = None
     eos_token: str | _Token | None = None
+
+
+def read_config(encoder: Found) -> Config | None:
+    """Its configuration, which a GLiNER has inside its own; None: there is none.
+
+    Raises `CardError` where that is of an architecture that is not computed.
+    """
+    around = encoder.read(FILE, GlinerConfig)
+    if around is None:
+        return encoder.read("config.json", Config)
+    if not around.has_encoder:
+        raise CardError(f"{encoder.where}: {FILE} has no encoder_config; {SAVE_ANEW}")
+    try:
+        return msgspec.json.decode(around.encoder_config, type=Config)
+    except msgspec.DecodeError as error:
+        raise CardError(f"{encoder.where}: {FILE}: encoder_config: {error}") from None
 
 
 def family_in(config: Config, found: Found, *, trained: bool) -> Family:

@@ -19,6 +19,7 @@ from shoal.catalog.encoder import (
     check_lowercase,
     family_in,
     max_tokens,
+    read_config,
     weights_mb,
 )
 from shoal.catalog.folder import Found, read_readme
@@ -99,7 +100,7 @@ def _card(found: Found, name: str, source: Source) -> Card:
     trained = read_trained(found)
     pipeline = read_pipeline(found) if trained is None else trained.pipeline
     encoder = _encoder(found, (pipeline or _NO_PIPELINE).path)
-    config = encoder.read("config.json", Config)
+    config = read_config(encoder)
     if config is None:
         hint = (
             " (it looks like a folder of cards: pass it with --catalog)"

@@ -1,4 +1,4 @@
-"""What a model does besides dense vectors, where its own files say so: terms, scores, labels.
+"""What a model does besides dense vectors, where its own files say so: terms, scores, labels, spans.
 
 Whatever they leave open is refused with the card to write: a wrong guess would look like an answer.
 """
@@ -8,8 +8,9 @@ from __future__ import annotations
 import msgspec
 
 from shoal.catalog.card import EncodeTask, ExtractTask, ScoreTask, Sparse, Tasks
-from shoal.catalog.encoder import Config
+from shoal.catalog.encoder import Config, read_config
 from shoal.catalog.folder import Found
+from shoal.catalog.gliner import FILE
 from shoal.catalog.sentence_transformers import Pipeline, model_of, module_kinds, transformer_of
 from shoal.errors import CardError
 
@@ -35,7 +36,9 @@ def read_trained(found: Found) -> Trained | None:
     Raises:
         CardError: it computes something that Shoal does not, or does not say what.
     """
-    config = found.read("config.json", Config) or Config()
+    config = read_config(found) or Config()
+    if FILE in found.sizes:
+        return _trained(found, Tasks(extract=ExtractTask("spans")), None, config)
     model = model_of(found)
     match model.model_type:
         case "CrossEncoder":

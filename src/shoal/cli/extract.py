@@ -58,6 +58,9 @@ def extract(
         bool | None,
         typer.Option(help="Score labels by themselves; unset: as the model's card says."),
     ] = None,
+    nested: Annotated[
+        bool, typer.Option("--nested", help="Entities may lie inside others.")
+    ] = False,
     truncate: Truncate = True,
     bulk: Bulk = False,
     priority: Priority = 0,
@@ -85,6 +88,7 @@ def extract(
             labels=label or None,
             threshold=threshold,
             multi_label=multi_label,
+            nested=nested,
             truncate=truncate,
             bulk=bulk,
             priority=priority,

@@ -24,12 +24,14 @@ class ExtractOptions(TurnOptions, total=False):
         threshold: least score of what is told, 0 to 1; unset: as the model's card says.
         multi_label: score labels by themselves; unset: as the model's card says.
         truncate: cut items that are too long (the default); false: they are errors.
+        nested: entities may lie inside others, where the model finds spans.
     """
 
     labels: Sequence[str] | str | None
     threshold: float | None
     multi_label: bool | None
     truncate: bool
+    nested: bool
 
 
 class _Item(Extraction, frozen=True):

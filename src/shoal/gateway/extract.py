@@ -26,7 +26,7 @@ from shoal.wire.codec import Buffer
 #: Labels travel inside every unit, and each may be a sequence of its own for each item.
 LABELS_MOST, LABELS_MOST_BYTES = 1024, 64 * 1024
 #: Models that find whatever they are told to.
-OPEN_HEADS = ("nli", "image-text")
+OPEN_HEADS = ("nli", "image-text", "spans")
 
 
 class ExtractOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,6 +47,9 @@ class ExtractOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     truncate: Annotated[
         bool, Meta(description="Cut items that are too long; false: such an item fails.")
     ] = True
+    nested: Annotated[
+        bool, Meta(description="Entities may lie inside others; of models that find spans.")
+    ] = False
 
 
 class ExtractBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,7 +93,12 @@ def extract_params(options: ExtractOptions, card: Card, prefix: str = "params.")
     if threshold is not None and not 0 <= threshold <= 1:
         where = f"{prefix}threshold"
         raise InvalidRequest(f"{where} is {threshold:g}: it is from 0 to 1", param=where)
-    return ExtractParams(options.labels, threshold, options.multi_label, options.truncate)
+    if options.nested and task.head != "spans":
+        where = f"{prefix}nested"
+        raise InvalidRequest(f"'{card.name}' finds no spans, so none lies in another", param=where)
+    return ExtractParams(
+        options.labels, threshold, options.multi_label, options.truncate, options.nested
+    )
 
 
 def _check_labels(

@@ -11,7 +11,14 @@ from typing import NamedTuple
 import msgspec
 
 from shoal.catalog.card import COMPARED, Tasks
-from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams, TokenizeParams
+from shoal.values import (
+    BYTES_PER_TOKEN,
+    EncodeParams,
+    ExtractParams,
+    Params,
+    ScoreParams,
+    TokenizeParams,
+)
 
 
 class Size(NamedTuple):
@@ -75,6 +82,8 @@ def reading_of(params: Params, tasks: Tasks) -> Reading:
                     return Reading(size, times=count, sequences=count)
                 case "image-text":
                     return Reading(apart=Size(size, count))
+                case "spans":  # a token stands before each label
+                    return Reading(size + int(BYTES_PER_TOKEN * count))
             return Reading(size)
         case TokenizeParams():
             return ALONE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -39,16 +40,37 @@ def stitched(rows: list[NDArray[Any]], spans: list[range], before: int) -> NDArr
 
     Each token has the row of the window in whose middle it lies nearer.
     """
-    parts = []
-    for number, (said, span) in enumerate(zip(rows, spans, strict=True)):
-        start, stop = span.start, span.stop
-        if number > 0:
-            start = _middle(spans[number - 1], span)
-        if number < len(spans) - 1:
-            stop = _middle(span, spans[number + 1])
-        parts.append(said[before + start - span.start : before + stop - span.start])
+    parts = [
+        said[before + own.start - span.start : before + own.stop - span.start]
+        for said, span, own in zip(rows, spans, nearest(spans), strict=True)
+    ]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _middle(span: range, following: range) -> int:
-    return (following.start + span.stop) // 2
+def nearest(spans: list[range]) -> list[range]:
+    """Of each window, what lies nearer to its middle than to that of another."""
+    between = [(left.stop + right.start) // 2 for left, right in pairwise(spans)]
+    starts, stops = [spans[0].start, *between], [*between, spans[-1].stop]
+    return [range(start, stop) for start, stop in zip(starts, stops, strict=True)]
+
+
+def word_windows(ends: NDArray[np.int64], room: int, most_words: int) -> list[range]:
+    """Windows of whole words, at most `room` tokens and `most_words` words each; `MOST` of them.
+
+    ends: [words], the tokens up to and with each word. A word that is longer than the room stands
+    alone.
+    """
+    count, overlap = len(ends), overlap_of(room)
+    before = np.concatenate([[0], ends])
+    found: list[range] = []
+    start, stop = 0, 0
+    while stop < count and len(found) < MOST:
+        fits = int(np.searchsorted(ends, before[start] + room, side="right"))
+        stop = min(max(fits, start + 1), start + most_words, count)
+        found.append(range(start, stop))
+        if stop < count:
+            # What both share leaves room for the next word.
+            shared = max(before[stop] - overlap, before[stop + 1] - room)
+            start = max(int(np.searchsorted(before, shared)), stop - most_words // 4)
+            start = min(start, stop)
+    return found or [range(0)]

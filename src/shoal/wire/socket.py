@@ -86,7 +86,10 @@ class Run(Message, frozen=True, tag="run"):
     its own for each part of them.
 
     Tokens that others do not attend to come last in their item: `seen` int32 [n_items] says how many
-    come before them (0: all are seen)."""
+    come before them (0: all are seen).
+
+    `marks` uint8 [total_tokens]: the tokens that stand for words of a text (1) and for the labels
+    that are looked for in it (2), for the head ``spans``; 0: the others."""
 
     batch: int
     model: str
@@ -99,6 +102,7 @@ class Run(Message, frozen=True, tag="run"):
     splits: Array | None = None
     inputs: list[Array] | None = None
     seen: Array | None = None
+    marks: Array | None = None
 
 
 class Done(Message, frozen=True, tag="done"):

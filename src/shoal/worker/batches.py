@@ -155,6 +155,17 @@ def packed(batch: int, model: str, heads: list[str], items: list[Prepared]) -> R
         splits=splits,
         inputs=inputs,
         seen=seen,
+        marks=_marks(items),
+    )
+
+
+def _marks(items: list[Prepared]) -> Array | None:
+    if all(i.marks is None for i in items):
+        return None
+    return to_wire(
+        np.concatenate(
+            [np.zeros(i.length, np.uint8) if i.marks is None else i.marks for i in items]
+        )
     )
 
 

@@ -32,6 +32,7 @@ class Prepared(msgspec.Struct, frozen=True):
         length: tokens, of all its sequences.
         split: of two texts, how many of the ids are the first's with its special tokens.
         seen: how many of the ids others attend to, the first ones; 0: all.
+        marks: [n] uint8, which ids stand for words and labels, as `Run.marks` has it; None: none.
         input: what a file was decoded to, as `Run.inputs` takes it; then there are no ids.
         parts: the sequences that it needs, where those are several; then it is none itself. Each
             may run in a batch of its own.
@@ -50,6 +51,7 @@ class Prepared(msgspec.Struct, frozen=True):
     finish: Finish | None = None
     seen: int = 0
     answer: bytes | None = None
+    marks: NDArray[np.uint8] | None = None
 
     @property
     def runs(self) -> int:

@@ -15,7 +15,7 @@ from transformers import ViTConfig, ViTForImageClassification, XLMRobertaConfig
 
 from shoal.catalog.card import Card, Memory, Source, Tasks
 from tests.catalog.model_types import model_type_of
-from tests.runtimes.torch import efficientnet, made, media, speech, towers, vision
+from tests.runtimes.torch import efficientnet, gliner, made, media, speech, towers, vision
 from tests.runtimes.torch.card_tokenizers import tokenizer_of
 from tests.runtimes.torch.families.cells import added
 from tests.runtimes.torch.families.row import SHAPE, Kind, Row, classes
@@ -41,6 +41,7 @@ _KINDS: dict[str, Kind] = {
     "cross-encoder": "sequence",
     "yes-no": "generator",
     "token-labels": "tokens",
+    "spans": "encoder",
     "sequence-labels": "sequence",
     "nli": "sequence",
 }
@@ -112,6 +113,8 @@ def _text(card: Card, folder: Path) -> None:
     made.change_config(folder, {"model_type": model_type_of(card)})
     tokenizer.save_pretrained(folder)
     _project(card.tasks, folder)
+    if card.tasks.extract is not None and card.tasks.extract.head == "spans":
+        gliner.wrap(folder)
 
 
 def _row(card: Card) -> Row:

@@ -12,6 +12,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from shoal.catalog.card import Card
 from tests.catalog.model_types import model_type_of
 
+#: What the tokenizer of a GLiNER has besides, in this order.
+OF_GLINER = ["[FLERT]", "<<ENT>>", "<<SEP>>"]
 _SYMBOLS = [*string.ascii_letters, *string.digits, *string.punctuation]
 _BYTES = sorted(pre_tokenizers.ByteLevel.alphabet())
 _ROBERTA = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
@@ -31,7 +33,10 @@ def tokenizer_of(card: Card) -> Any:
     kind = "xlm-roberta" if card.name in _LIKE_XLM_ROBERTA else model_type_of(card)
     if kind == "siglip" and card.name.startswith("siglip2"):
         kind = "siglip2"
-    return _KINDS[kind](card)
+    tokenizer = _KINDS[kind](card)
+    if card.tasks.extract is not None and card.tasks.extract.head == "spans":
+        tokenizer.add_tokens(OF_GLINER, special_tokens=True)
+    return tokenizer
 
 
 def _numbered(tokens: list[str]) -> dict[str, int]:

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from shoal.catalog.card import Card
 from shoal.catalog.families import FAMILIES
+from shoal.catalog.gliner import FILE, SAVE_ANEW
 from shoal.errors import SourceError
 
 WEIGHTS = "*.safetensors"
@@ -42,7 +43,7 @@ def check_tokenizer(files: set[str], tokenizer: str, where: str) -> None:
         return
     pieces = sorted(name for name in files if name.endswith(".model"))
     have = f" (there is a {pieces[0]}, which is not enough)" if pieces else ""
-    raise SourceError(f"{where}: has no {tokenizer}{have}; {_MAKE_TOKENIZER}")
+    raise SourceError(f"{where}: has no {tokenizer}{have}; {_made(files, _MAKE_TOKENIZER)}")
 
 
 def _has_vocabulary(files: set[str]) -> bool:
@@ -58,9 +59,14 @@ def check_weights(files: set[str], where: str) -> None:
     if pickles:
         raise SourceError(
             f"{where}: the weights are only there as {pickles[0]}, a pickle, which may run any "
-            f"code and is never loaded; {_MAKE_WEIGHTS}"
+            f"code and is never loaded; {_made(files, _MAKE_WEIGHTS)}"
         )
-    raise SourceError(f"{where}: has no {WEIGHTS}; {_MAKE_WEIGHTS}")
+    raise SourceError(f"{where}: has no {WEIGHTS}; {_made(files, _MAKE_WEIGHTS)}")
+
+
+def _made(files: set[str], how: str) -> str:
+    """How what is missing is made: `how`, unless gliner must do it."""
+    return SAVE_ANEW if FILE in files else how
 
 
 def check_folder(card: Card, folder: Path) -> None:
@@ -69,7 +75,7 @@ def check_folder(card: Card, folder: Path) -> None:
     if family is not None and not family.files:
         return
     files = files_of(folder)
-    if "config.json" not in files:
+    if not {"config.json", FILE} & files:
         raise SourceError(f"{folder}: has no config.json, so it is not a model of '{card.name}'")
     check_weights(files, str(folder))
     if card.inputs != ["image"]:  # sound becomes text

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from shoal.errors import ModelLoadFailed, nearest
-from shoal.runtimes.torch.configs import read_config
+from shoal.runtimes.torch.described import described
 from shoal.runtimes.torch.families.base import Encoder, Family
 from shoal.runtimes.torch.families.known import FAMILIES
 from shoal.runtimes.torch.heads.base import Ground, Head
@@ -51,9 +51,8 @@ def load_parts(load: Load, device: torch.device) -> Parts:
             f"family {load.family!r} leaves the range of float16; use auto, float32 or bfloat16"
         )
     folder = Path(load.path)
-    path = folder / "config.json"
-    config = read_config(path, family.config)
-    weights = Weights(folder, family.rename)
+    config, path, rename = described(folder, family)
+    weights = Weights(folder, rename)
     weights.check(_expected(family, config, path))
     layers = Layers(weights, dtype or _half(family, weights), device)
     encoder = family.encoder(config, layers)

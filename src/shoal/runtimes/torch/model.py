@@ -29,14 +29,16 @@ _PASS_TOKENS_CUDA = 16384
 class Batch(msgspec.Struct, frozen=True):
     """Items as they came: `tokens` [sum of lengths], end to end; `lengths` [items]; `splits`
     [items], tokens of the first of two segments, 0 where there is one; `inputs`, an array an item,
-    which counts where the item has no tokens or the model reads images among them; `seen` [items], its first tokens that are attended to,
-    0 for all."""
+    which counts where the item has no tokens or the model reads images among them; `seen` [items],
+    its first tokens that are attended to, 0 for all; `marks` [sum of lengths], the tokens that stand
+    for words and labels."""
 
     tokens: NDArray[np.int32]
     lengths: NDArray[np.int64]
     splits: NDArray[np.int32] | None = None
     inputs: list[Media] | None = None
     seen: NDArray[np.int32] | None = None
+    marks: NDArray[np.uint8] | None = None
 
 
 class Outputs(msgspec.Struct, frozen=True):
@@ -129,6 +131,7 @@ class Model:
             device=device,
             splits=batch.splits,
             seen=batch.seen,
+            marks=batch.marks,
         )
         if self._takes is None or batch.inputs is None:
             return passes

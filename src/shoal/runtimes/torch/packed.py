@@ -45,6 +45,8 @@ class Packed(msgspec.Struct, frozen=True):
             item has a second one.
         media: [items, ...], where the items are images or sound, which have no tokens (these are
             0); or the images that stand among the tokens of the items, in packed order.
+        marks: uint8 [used], the tokens that stand for words and labels (see `Run`); None: there are
+            none. It stays on the host: it says how much is computed.
     """
 
     rows: NDArray[np.int64]
@@ -55,6 +57,7 @@ class Packed(msgspec.Struct, frozen=True):
     longest: int
     types: Tensor | None = None
     media: Tensor | None = None
+    marks: NDArray[np.uint8] | None = None
 
     @property
     def computed(self) -> int:
@@ -91,12 +94,13 @@ def pack(
     device: torch.device,
     splits: NDArray[np.int32] | None = None,
     seen: NDArray[np.int32] | None = None,
+    marks: NDArray[np.uint8] | None = None,
 ) -> list[Packed]:
     """Packs the given items of a batch into passes of at most `pass_tokens` (or one item).
 
     tokens: [sum of lengths], the items of the batch end to end. lengths: [items]. rows: the
     items to take. splits: [items], tokens of the first of two segments, 0 where there is one.
-    seen: [items], the first tokens that are attended to, 0 for all.
+    seen: [items], the first tokens that are attended to, 0 for all. marks: of each token.
     """
     if seen is None or not seen.any():
         seen = None
@@ -105,7 +109,7 @@ def pack(
         ordered = rows[np.lexsort((seen[rows], lengths[rows]))]
     starts = np.cumsum(lengths) - lengths
     return [
-        _pack_one(tokens, starts, lengths, chosen, device, splits, seen)
+        _pack_one(tokens, starts, lengths, chosen, device, splits, seen, marks)
         for chosen in _passes(ordered, lengths, pass_tokens)
     ]
 
@@ -178,6 +182,7 @@ def _pack_one(
     device: torch.device,
     splits: NDArray[np.int32] | None,
     seen: NDArray[np.int32] | None,
+    marks: NDArray[np.uint8] | None,
 ) -> Packed:
     chosen = lengths[rows]
     offsets = np.zeros(len(rows) + 1, np.int64)
@@ -185,7 +190,8 @@ def _pack_one(
     used = int(offsets[-1])
     filled = np.zeros((2, rounded(used)), np.int64)
     positions = np.arange(used) - np.repeat(offsets[:-1], chosen)
-    filled[0, :used] = tokens[np.repeat(starts[rows], chosen) + positions]
+    taken = np.repeat(starts[rows], chosen) + positions
+    filled[0, :used] = tokens[taken]
     filled[1, :used] = positions
     both = _to(filled, device)
     return Packed(
@@ -196,6 +202,7 @@ def _pack_one(
         groups=_groups(offsets, chosen, None if seen is None else seen[rows]),
         longest=int(chosen[-1]),
         types=None if splits is None else _types(splits[rows], chosen, filled[1], device),
+        marks=None if marks is None else marks[taken],
     )
 
 

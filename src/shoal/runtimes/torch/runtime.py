@@ -200,15 +200,18 @@ def _read(batch: Run) -> Batch:
         len(seen) != len(lengths) or (seen < 0).any() or (seen > lengths).any()
     ):
         raise InvalidRequest(f"seen must be one an item, of {len(lengths)}, and inside its tokens")
+    marks = None if batch.marks is None else _vector(batch.marks, "marks", "uint8")
+    if marks is not None and len(marks) != len(tokens):
+        raise InvalidRequest(f"{len(marks)} marks came with {len(tokens)} tokens")
     inputs = None if batch.inputs is None else [from_wire(array) for array in batch.inputs]
     if inputs is not None and len(inputs) != len(lengths):
         raise InvalidRequest(f"{len(inputs)} inputs came with {len(lengths)} lengths")
-    return Batch(tokens, lengths, splits, inputs, seen)
+    return Batch(tokens, lengths, splits, inputs, seen, marks)
 
 
-def _vector(array: Array, what: str) -> NDArray[Any]:
-    if array.dtype != "int32" or len(array.shape) != 1:
+def _vector(array: Array, what: str, dtype: str = "int32") -> NDArray[Any]:
+    if array.dtype != dtype or len(array.shape) != 1:
         raise InvalidRequest(
-            f"{what} must be int32 of one dimension, not {array.dtype} of shape {array.shape}"
+            f"{what} must be {dtype} of one dimension, not {array.dtype} of shape {array.shape}"
         )
     return from_wire(array)

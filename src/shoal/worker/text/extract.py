@@ -20,6 +20,7 @@ from shoal.worker.labels import Classifier, classifier_of
 from shoal.worker.prepared import Prepared, several
 from shoal.worker.text.pairs import Pairs
 from shoal.worker.text.sequence import Frame, each, text_only, texts_in, too_many
+from shoal.worker.text.spans import SpanTexts
 from shoal.worker.text.tokens import Tokens, shown
 
 #: transformers' own.
@@ -139,6 +140,8 @@ class ZeroShotTexts:
 def extract_texts(card: Card, tokens: Tokens, folder: Path) -> Extracts | None:
     """As the card's head needs them; None where no text is read. Raises `ModelLoadFailed`."""
     task = card.tasks.extract
+    if task is not None and task.head == "spans":
+        return SpanTexts(card, task, tokens, folder)
     if task is None or task.head not in ("token-labels", "sequence-labels", "nli"):
         return None
     classifier = classifier_of(card, task, folder)

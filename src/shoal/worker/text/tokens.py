@@ -140,6 +140,10 @@ class Tokens:
                     f"(0 to {self.vocabulary - 1}): send ids of the model's own tokenizer, or the text"
                 )
 
+    def of_words(self, texts: list[list[str]]) -> list[Encoding]:
+        """Texts that are words already: the tokens of each word by itself."""
+        return self._tokenizer.encode_batch(texts, is_pretokenized=True, add_special_tokens=False)
+
 
 def shown(most_tokens: int) -> int:
     """Characters of which a text of so many tokens hardly has more."""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.runtimes.torch.families import media_cells
-from tests.runtimes.torch.families.cells import HEADS, Measure
+from tests.runtimes.torch.families import media_cells, span_cells
+from tests.runtimes.torch.families.cells import HEADS, LABELS, Measure
 from tests.runtimes.torch.families.checking import worst_error
 from tests.runtimes.torch.families.rows import ROWS
 
 #: Head -> how far it may be off.
-MEASURES: dict[str, Measure] = {
-    head: ways[0].measure for head, ways in HEADS.items()
-} | media_cells.MEASURES
+MEASURES: dict[str, Measure] = (
+    {head: ways[0].measure for head, ways in HEADS.items()}
+    | {"spans": LABELS}
+    | media_cells.MEASURES
+)
 
 FAMILIES = [*ROWS, *media_cells.MEDIA]
 
@@ -25,11 +27,14 @@ def cells() -> list[tuple[str, str]]:
         for head, ways in HEADS.items()
         if all(way.kind in row.classes for way in ways)
     ]
+    texts += [(family, "spans") for family, row in ROWS.items() if "encoder" in row.classes]
     return texts + [(family, head) for family, of in media_cells.MEDIA.items() for head in of]
 
 
 def error(family: str, head: str, folder: Path) -> float:
     """The worst of a cell, measured with models that are made in `folder`."""
+    if head == "spans":
+        return span_cells.worst_error(ROWS[family], folder)
     if family in ROWS:
         return worst_error(ROWS[family], head, folder)
     return media_cells.MEDIA[family][head](folder)

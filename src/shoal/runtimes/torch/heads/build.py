@@ -11,6 +11,7 @@ from shoal.runtimes.torch.heads.dense import dense
 from shoal.runtimes.torch.heads.labels import sequence_labels, token_labels
 from shoal.runtimes.torch.heads.lexical import lexical
 from shoal.runtimes.torch.heads.similarity import image_text
+from shoal.runtimes.torch.heads.spans import spans
 from shoal.runtimes.torch.heads.splade import splade
 from shoal.runtimes.torch.heads.transcript import transcript
 from shoal.runtimes.torch.heads.yes_no import yes_no
@@ -28,6 +29,7 @@ HEADS: dict[str, Build] = {
     "image-text": image_text,
     "transcript": transcript,
     "token-labels": token_labels,
+    "spans": spans,
     "yes-no": yes_no,
 }
 
