@@ -64,6 +64,7 @@ class ExtractParams(msgspec.Struct, frozen=True, array_like=True, tag="extract")
         threshold: least score of what is told; None: as the card says.
         multi_label: whether labels of a text exclude each other; None: as the card says.
         nested: whether entities may lie inside others, where the model finds spans.
+        schema: a JSON schema of the fields to fill in, as text, in place of labels; empty: none.
     """
 
     labels: tuple[str, ...] | None = None
@@ -71,6 +72,7 @@ class ExtractParams(msgspec.Struct, frozen=True, array_like=True, tag="extract")
     multi_label: bool | None = None
     truncate: bool = True
     nested: bool = False
+    schema: str = ""
 
 
 class TokenizeParams(msgspec.Struct, frozen=True, array_like=True, tag="tokenize"):

@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import typer
 
 from shoal.cli.extract import extract
+from shoal.errors import InvalidRequest
 from tests.cli.asking import invoke
 from tests.client.scripted import ScriptedGateway, item_error, packed, says
 
@@ -46,8 +48,22 @@ def test_options_travel(gateway: ScriptedGateway) -> None:
         "threshold": 0.25,
         "multi_label": True,
         "truncate": True,
-        "nested": False,
     }
+
+
+def test_a_schema_is_read_from_a_file(gateway: ScriptedGateway, tmp_path: Path) -> None:
+    path = tmp_path / "bill.json"
+    path.write_text('{"type": "object", "properties": {"sum": {"type": "number"}}}')
+    evidence = {"field": "sum", "text": "7 EUR", "score": 0.5, "start": 0, "end": 5}
+    told = {"fields": {"sum": 7.0, "date": None}, "evidence": [evidence]}
+    gateway.script.append(says(packed({"items": [told]})))
+    shown = run("7 EUR", "--schema", str(path)).stdout
+    assert gateway.seen[0].body["params"]["schema"] == json.loads(path.read_text())
+    assert "sum: 7.0" in shown
+    assert "date: none" in shown
+    path.write_text("[]")
+    with pytest.raises(InvalidRequest, match=r"bill\.json is no JSON schema"):
+        run("7 EUR", "--schema", str(path))
 
 
 def test_json_lines_in_and_out(gateway: ScriptedGateway, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from shoal.bench.serving import Serving
 from shoal.catalog.fetch import fetch
 from shoal.catalog.resolve import Catalog
 from shoal.client import Sparse
+from shoal.errors import InvalidRequest
 
 RERANKER, ENTITIES, TERMS = "ms-marco-MiniLM-L-12-v2", "rampart-pii", "splade-tiny"
 QUERY = "what lives in the sea?"
@@ -76,6 +77,36 @@ def test_entities_lie_where_they_say(client: shoal.Client, serving: Serving) -> 
     assert [(e.entity_group, e.word, e.start, e.end) for e in hub] == [
         (e.label, e.text, e.start, e.end) for e in found.entities
     ]
+
+
+def test_a_schema_is_filled_in(client: shoal.Client) -> None:
+    text = "My name is Ada Lovelace, write to ada@example.com. My zip code is 10115. Babbage"
+    schema = {
+        "type": "object",
+        "properties": {
+            "person": {
+                "type": "object",
+                "properties": {
+                    "givenName": {"type": "string", "x-label": "GIVEN_NAME"},
+                    "mail": {"type": "string", "title": "Email"},
+                },
+            },
+            "surnames": {"type": "array", "items": {"type": "string"}, "x-label": "surname"},
+            "zip_code": {"type": "integer"},
+            "phone": {"type": ["string", "null"]},
+        },
+    }
+    (found,) = client.extract(ENTITIES, [text], schema=schema)
+    assert found.fields is not None
+    assert found.evidence is not None
+    assert found.fields["person"] == {"givenName": "Ada", "mail": "ada@example.com"}
+    assert "Lovelace" in found.fields["surnames"]
+    assert found.fields["zip_code"] == 10115
+    assert found.fields["phone"] is None
+    assert [text[e.start : e.end] for e in found.evidence] == [e.text for e in found.evidence]
+    with pytest.raises(InvalidRequest, match="'colour' is none of this model's labels"):
+        schema = {"type": "object", "properties": {"colour": {"type": "string"}}}
+        client.extract(ENTITIES, [text], schema=schema)
 
 
 def test_terms_are_the_same_on_every_route(client: shoal.Client, serving: Serving) -> None:

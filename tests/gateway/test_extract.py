@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from shoal.catalog.card import ExtractTask
-from shoal.errors import InvalidRequest
+from shoal.errors import InvalidRequest, PayloadTooLarge
 from shoal.gateway.extract import ExtractOptions, extract_params
 from shoal.values import ExtractParams
 from shoal.wire.queue import Reply
@@ -110,3 +110,22 @@ async def test_nested_is_for_models_that_find_spans() -> None:
         extract_params(ExtractOptions(), spans)
     with pytest.raises(InvalidRequest, match="finds no spans"):
         extract_params(asked, card(extract=ExtractTask("nli")))
+
+
+async def test_a_schema_travels_as_text_in_place_of_labels() -> None:
+    spans = card(extract=ExtractTask("spans"))
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    params = extract_params(ExtractOptions(schema=schema), spans)
+    assert params.labels is None
+    assert msgspec.json.decode(params.schema) == schema
+    classes = card(extract=ExtractTask("nli"))
+    with pytest.raises(InvalidRequest, match="finds no entities to fill in a schema"):
+        extract_params(ExtractOptions(schema=schema), classes)
+    with pytest.raises(InvalidRequest, match="or labels"):
+        extract_params(ExtractOptions(("a",), schema=schema), spans)
+    with pytest.raises(InvalidRequest, match="'a' is of type 'sum'") as error:
+        wrong = {"type": "object", "properties": {"a": {"type": "sum"}}}
+        extract_params(ExtractOptions(schema=wrong), spans)
+    assert error.value.param == "params.schema"
+    with pytest.raises(PayloadTooLarge, match="at most 65536 bytes"):
+        extract_params(ExtractOptions(schema=schema | {"title": "x" * 70_000}), spans)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -29,6 +31,7 @@ from shoal.cli.calling import (
 )
 from shoal.cli.numbers import decimal
 from shoal.cli.texts import gather_items
+from shoal.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from shoal.client import Extracted, Extraction
@@ -61,6 +64,12 @@ def extract(
     nested: Annotated[
         bool, typer.Option("--nested", help="Entities may lie inside others.")
     ] = False,
+    schema: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="A JSON schema of the fields to fill in, instead."
+        ),
+    ] = None,
     truncate: Truncate = True,
     bulk: Bulk = False,
     priority: Priority = 0,
@@ -72,6 +81,7 @@ def extract(
 
     shoal extract my-ner "Ada Lovelace lived in London"
     shoal extract my-zero-shot -f mails.txt -l bill -l complaint --json
+    shoal extract my-gliner -f invoices.txt --schema invoice.json --json
     shoal extract my-image-model --files photos/
     shoal extract my-whisper --files talk.wav -o talk.jsonl
     cat docs.jsonl | shoal extract my-ner --field text -o entities.jsonl
@@ -89,6 +99,7 @@ def extract(
             threshold=threshold,
             multi_label=multi_label,
             nested=nested,
+            schema=_schema(schema),
             truncate=truncate,
             bulk=bulk,
             priority=priority,
@@ -100,6 +111,18 @@ def extract(
         _show(extracted, names)
     if extracted.errors:
         raise typer.Exit(1)
+
+
+def _schema(path: Path | None) -> dict[str, Any] | None:
+    """Raises `InvalidRequest` for a file that is no JSON object."""
+    import msgspec
+
+    if path is None:
+        return None
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.MsgspecError) as error:
+        raise InvalidRequest(f"{path} is no JSON schema: {error}") from None
 
 
 def _line(extracted: Extracted, paths: list[str], row: int) -> dict[str, Any]:
@@ -127,9 +150,21 @@ def _show(extracted: Extracted, names: list[str]) -> None:
 def _told(found: Extraction) -> str:
     if found.text is not None:
         return found.text.strip()
+    if found.fields is not None:
+        return "\n".join(_filled_in(found.fields))
     if found.entities is not None:
         finds = [f"{entity.label}: {entity.text}" for entity in found.entities]
     else:
         finds = [f"{label.label} {label.score:.2f}" for label in found.labels or []]
     more = len(finds) - SHOWN_FINDS
     return "\n".join(finds[:SHOWN_FINDS]) + (f"\n… {more} more" if more > 0 else "")
+
+
+def _filled_in(fields: dict[str, Any], above: str = "") -> Iterator[str]:
+    """A line a field, whatever objects it lies in."""
+    for name, value in fields.items():
+        if isinstance(value, dict):
+            yield from _filled_in(value, f"{above}{name}.")
+            continue
+        shown = ", ".join(map(str, value)) if isinstance(value, list) else value
+        yield f"{above}{name}: {'none' if shown is None or shown == '' else shown}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -25,6 +25,7 @@ class ExtractOptions(TurnOptions, total=False):
         multi_label: score labels by themselves; unset: as the model's card says.
         truncate: cut items that are too long (the default); false: they are errors.
         nested: entities may lie inside others, where the model finds spans.
+        schema: a JSON schema of the fields to fill in, in place of labels.
     """
 
     labels: Sequence[str] | str | None
@@ -32,6 +33,7 @@ class ExtractOptions(TurnOptions, total=False):
     multi_label: bool | None
     truncate: bool
     nested: bool
+    schema: Mapping[str, Any] | None
 
 
 class _Item(Extraction, frozen=True):
@@ -54,7 +56,9 @@ def asked(model: str, options: ExtractOptions) -> Asked[Extraction]:
     headers = headers_of(given)
     if isinstance(given.get("labels"), str):
         given["labels"] = (given["labels"],)
-    params = msgspec.structs.asdict(ExtractParams(**given))
+    schema = given.pop("schema", None)
+    params = msgspec.structs.asdict(ExtractParams(**given)) | {"schema": schema}
+    params["nested"] = params["nested"] or None  # gateways of before know it not
     fields = {"params": {name: value for name, value in params.items() if value is not None}}
     return Asked("extract", model, fields, headers, _decoder.decode, _read)
 

@@ -20,6 +20,7 @@ from shoal.gateway.render import item_shape
 from shoal.gateway.replies import ItemAnswer
 from shoal.gateway.service import Gateway
 from shoal.tasks.entities import scheme_of
+from shoal.tasks.schema import read_schema
 from shoal.values import Encoding, ExtractParams
 from shoal.wire.codec import Buffer
 
@@ -27,6 +28,8 @@ from shoal.wire.codec import Buffer
 LABELS_MOST, LABELS_MOST_BYTES = 1024, 64 * 1024
 #: Models that find whatever they are told to.
 OPEN_HEADS = ("nli", "image-text", "spans")
+#: Those that find entities, of which the fields of a schema are filled in.
+FILLING_HEADS = ("spans", "token-labels")
 
 
 class ExtractOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,6 +53,10 @@ class ExtractOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     nested: Annotated[
         bool, Meta(description="Entities may lie inside others; of models that find spans.")
     ] = False
+    schema: Annotated[
+        dict[str, Any] | None,
+        Meta(description="A JSON schema of the fields to fill in, in place of labels."),
+    ] = None
 
 
 class ExtractBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -88,7 +95,11 @@ def extract_params(options: ExtractOptions, card: Card, prefix: str = "params.")
     """
     task = card.tasks.extract
     assert task is not None, "the route looked"
-    _check_labels(options.labels, card, task, f"{prefix}labels")
+    schema = ""
+    if options.schema is not None:
+        schema = _schema(options, card, task, prefix)
+    else:
+        _check_labels(options.labels, card, task, f"{prefix}labels")
     threshold = options.threshold
     if threshold is not None and not 0 <= threshold <= 1:
         where = f"{prefix}threshold"
@@ -97,8 +108,25 @@ def extract_params(options: ExtractOptions, card: Card, prefix: str = "params.")
         where = f"{prefix}nested"
         raise InvalidRequest(f"'{card.name}' finds no spans, so none lies in another", param=where)
     return ExtractParams(
-        options.labels, threshold, options.multi_label, options.truncate, options.nested
+        options.labels, threshold, options.multi_label, options.truncate, options.nested, schema
     )
+
+
+def _schema(options: ExtractOptions, card: Card, task: ExtractTask, prefix: str) -> str:
+    """The schema as it travels."""
+    where = f"{prefix}schema"
+    if task.head not in FILLING_HEADS:
+        raise InvalidRequest(f"'{card.name}' finds no entities to fill in a schema", param=where)
+    if options.labels is not None:
+        raise InvalidRequest(f"give {where} or labels; a schema says itself what to look for")
+    text = msgspec.json.encode(options.schema).decode()
+    if len(text) > LABELS_MOST_BYTES:
+        raise PayloadTooLarge(f"{where}: at most {LABELS_MOST_BYTES} bytes", param=where)
+    try:
+        read_schema(text)
+    except InvalidRequest as error:
+        raise InvalidRequest(error.message, param=where) from None
+    return text
 
 
 def _check_labels(

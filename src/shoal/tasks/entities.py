@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 from unicodedata import combining
 
 import msgspec
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from shoal.tasks.labels import softmax
 from shoal.tasks.outputs import EXTRACT, Rows
 from shoal.tasks.windows import stitched
+from shoal.wire.objects import Entity
 
 _PREFIXED = re.compile(r"[BIESLU]-.")
 #: Labels of tokens that belong to nothing.
@@ -141,16 +141,20 @@ class Entities(msgspec.Struct, frozen=True):
 
     def __call__(self, rows: Sequence[Rows], beside: Sequence[Rows] = ()) -> bytes:
         """``{"entities": [{"text", "label", "score", "start", "end"}]}`` in the order of the text."""
+        return _encode({"entities": self.entities(rows)})
+
+    def entities(self, rows: Sequence[Rows]) -> list[Entity]:
+        """Those that are told, in the order of the text."""
         said = [np.asarray(row[EXTRACT]) for row in rows]
         scores = softmax(stitched(said, self.windows, self.before))
         found = [self._told(entity) for entity in self._entities(scores)]
-        return _encode({"entities": [entity for entity in found if self._tells(entity)]})
+        return [entity for entity in found if self._tells(entity)]
 
-    def _tells(self, entity: dict[str, Any]) -> bool:
-        wanted = self.wanted is None or entity["label"] in self.wanted
-        return wanted and (self.threshold is None or entity["score"] >= self.threshold)
+    def _tells(self, entity: Entity) -> bool:
+        wanted = self.wanted is None or entity.label in self.wanted
+        return wanted and (self.threshold is None or entity.score >= self.threshold)
 
-    def _told(self, entity: _Entity) -> dict[str, Any]:
+    def _told(self, entity: _Entity) -> Entity:
         at = self.located
         start, end = int(at.starts[entity.first]), at.end_of(entity.last)
         text = at.text[start:end]
@@ -158,13 +162,7 @@ class Entities(msgspec.Struct, frozen=True):
         start += len(text) - len(text.lstrip())
         text = text.strip()
         label = self.scheme.names[entity.type]
-        return {
-            "text": text,
-            "label": label,
-            "score": entity.score,
-            "start": start,
-            "end": start + len(text),
-        }
+        return Entity(text, label, entity.score, start, start + len(text))
 
     def _entities(self, scores: NDArray[np.float32]) -> list[_Entity]:
         labels = self._labels(scores)

@@ -73,7 +73,9 @@ def reading_of(params: Params, tasks: Tasks) -> Reading:
             if tasks.score is not None and tasks.score.head in COMPARED:
                 return Reading(apart=Size(asked, 1))
             return Reading(asked)
-        case ExtractParams(labels):
+        case ExtractParams(labels, schema=schema):
+            if schema:
+                return Reading(len(schema.encode()))
             if not labels:
                 return ALONE
             count, size = len(labels), sum([len(label.encode()) for label in labels])

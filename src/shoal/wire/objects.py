@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 
@@ -47,6 +49,17 @@ class Tokenized(msgspec.Struct, frozen=True, omit_defaults=True):
     text: str | None = None
 
 
+class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where in the item's text a field was read; `error`: why what stands there is no value of it."""
+
+    field: str
+    text: str
+    score: float
+    start: int
+    end: int
+    error: str | None = None
+
+
 class Extraction(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the model's kind gives: entities, labels by falling score, or a transcript."""
 
@@ -55,3 +68,5 @@ class Extraction(msgspec.Struct, frozen=True, omit_defaults=True):
     text: str | None = None
     language: str | None = None
     segments: list[Segment] | None = None
+    fields: dict[str, Any] | None = None
+    evidence: list[Evidence] | None = None

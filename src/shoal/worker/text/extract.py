@@ -18,6 +18,7 @@ from shoal.tasks.windows import most_tokens, windows
 from shoal.values import ExtractParams
 from shoal.worker.labels import Classifier, classifier_of
 from shoal.worker.prepared import Prepared, several
+from shoal.worker.text.filling import fields_of, filling, matched
 from shoal.worker.text.pairs import Pairs
 from shoal.worker.text.sequence import Frame, each, text_only, texts_in, too_many
 from shoal.worker.text.spans import SpanTexts
@@ -63,6 +64,7 @@ class EntityTexts:
 
     def prepare(self, items: list[Item], params: ExtractParams) -> list[Prepared | ShoalError]:
         """Raises `InvalidRequest` for types of entities that the model has not."""
+        fields = matched(fields_of(params), self._scheme.names)
         wanted = self._classifier.wanted(params, self._scheme.names)
         threshold = self._classifier.threshold(params)
         texts = texts_in(items)
@@ -79,7 +81,7 @@ class EntityTexts:
             at = self._located(text, encoding)
             before = len(self._frame.before)
             finish = Entities(at, self._scheme, spans, before, wanted, threshold)
-            return several(parts, finish, truncated=cut)
+            return filling(several(parts, finish, truncated=cut), text, fields)
 
         return each(items, located, made, text_only)
 

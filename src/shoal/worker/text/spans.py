@@ -23,6 +23,7 @@ from shoal.tasks.spans import THRESHOLD, Asked, Spans, Words
 from shoal.tasks.windows import most_tokens, word_windows
 from shoal.values import ExtractParams
 from shoal.worker.prepared import Prepared, several
+from shoal.worker.text.filling import fields_of, filling
 from shoal.worker.text.sequence import Frame, each, text_only, texts_in, too_many
 from shoal.worker.text.tokens import Tokens, shown
 
@@ -84,13 +85,15 @@ class SpanTexts:
 
     def prepare(self, items: list[Item], params: ExtractParams) -> list[Prepared | ShoalError]:
         """Raises `InvalidRequest` where there are no labels, or one is too long."""
-        labels = tuple(dict.fromkeys(params.labels or self._task.labels))
+        fields = [(field, field.labels[0]) for field in fields_of(params)]
+        named = [label for _, label in fields] or params.labels or self._task.labels
+        labels = tuple(dict.fromkeys(named))
         if not labels:
             raise InvalidRequest("this model finds what it is told to: give `labels`")
         prompts = self._prompts(labels)
 
         def made(text: _Text) -> Prepared:
-            return self._prepared(text, prompts, params)
+            return filling(self._prepared(text, prompts, params), text.words.text, fields)
 
         return each(items, self._texts(texts_in(items)), made, text_only)
 
