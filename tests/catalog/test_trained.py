@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shoal.catalog.card import EncodeTask, ExtractTask, ScoreTask, Sparse, Tasks
+from shoal.catalog.card import EncodeTask, ExtractTask, Multivector, ScoreTask, Sparse, Tasks
 from shoal.catalog.infer import infer
 from shoal.catalog.parse import parse_card, to_yaml
 from shoal.catalog.sources.formats import check_folder
@@ -147,3 +147,37 @@ def test_what_is_refused_of_a_gliner(
 def test_what_is_refused(tmp_path: Path, files: dict[str, Any], message: str) -> None:
     with pytest.raises(CardError, match=message):
         infer(str(write(tmp_path / "m", files)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "prefix"),
+    [
+        ("ColPali", None, "Question: "),
+        ("ColPali", {"query_prefix": "Frage: "}, "Frage: "),
+        ("ColModernVBert", {"image_seq_len": 64, "query_prefix": ""}, ""),
+    ],
+)
+def test_models_of_pages(
+    tmp_path: Path, kind: str, said: dict[str, Any] | None, prefix: str
+) -> None:
+    config = {
+        "model_type": kind.lower(),
+        "architectures": [f"{kind}ForRetrieval"],
+        "embedding_dim": 96,
+        "vlm_config": {"text_config": {"max_position_embeddings": 4096}},
+    }
+    files = plain_files() | {"config.json": config, "processor_config.json": said}
+    card = infer(str(write(tmp_path / "model", files)))
+    assert card.family == kind.lower()
+    assert card.inputs == ["text", "image"]
+    assert card.max_tokens == 4096
+    vectors = Multivector(96, projections=["embedding_proj_layer"])
+    encode = EncodeTask(multivector=vectors, prompts={"query": prefix}, default_prompt="query")
+    assert card.tasks == Tasks(encode, score=ScoreTask("maxsim"))
+    assert parse_card(to_yaml(card), "card") == card
+
+
+def test_the_positions_of_a_model_of_pages_that_says_none(tmp_path: Path) -> None:
+    config = {"model_type": "colpali", "architectures": ["ColPaliForRetrieval"]}
+    files = plain_files() | {"config.json": config, "tokenizer_config.json": None}
+    assert infer(str(write(tmp_path / "model", files))).max_tokens == 8192

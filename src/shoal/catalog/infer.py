@@ -124,6 +124,7 @@ def _card(found: Found, name: str, source: Source) -> Card:
         license=readme.license,
         languages=readme.languages,
         family=family.name,
+        inputs=["text"] if trained is None else [*trained.inputs],
         tasks=Tasks(encode=_encode(config, pipeline, found)) if trained is None else trained.tasks,
         max_tokens=max_tokens(encoder, config, family, pipeline),
         memory=Memory(weights_mb=weights_mb(encoder)),

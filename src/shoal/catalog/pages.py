@@ -2,7 +2,7 @@
 
 An image stands among the tokens of its item, each of which stands for a part of it; a query has
 tokens behind it that the model thinks with. Keys and defaults are those of the processors in
-transformers (`ColPaliProcessor`). Decides no pixel: those are `preprocessing`'s.
+transformers (`ColPaliProcessor`, `ColModernVBertProcessor`). Decides no pixel: those are `preprocessing`'s.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from shoal.errors import ModelLoadFailed, reason
 
 #: What stands for a part of an image, and in `PageForm.page` for all of its images.
 PLACE = "<image>"
+#: Stands around the images of the Idefics 3 line.
+_FENCE = "<fake_token_around_image>"
 #: With so many tokens behind it every query was trained.
 _THOUGHTS = 10
 
@@ -26,29 +28,46 @@ class PageForm(msgspec.Struct, frozen=True):
 
     Attributes:
         page: an image item, with `PLACE` where its image is.
-        tokens: that stand for one image.
+        tokens: that stand for one image, or one square that it was cut into.
+        fenced: whether each square has its row and column said before it.
         before, after: around the text of a query, and of its prompt.
         special: whether the tokenizer puts its own special tokens around all that.
     """
 
     page: str
     tokens: int
+    fenced: bool = False
     before: str = ""
     after: str = ""
     special: bool = True
 
-    @property
-    def text(self) -> str:
-        """An image item."""
-        return self.page.replace(PLACE, PLACE * self.tokens)
+    def text(self, rows: int = 0, columns: int = 0) -> str:
+        """An image item; `rows`, `columns`: of squares that come before the whole; 0: none do."""
+        image = PLACE * self.tokens
+        if self.fenced:
+            squares = "".join(
+                "".join(f"{_FENCE}<row_{row}_col_{column}>{image}" for column in _counted(columns))
+                + "\n"
+                for row in _counted(rows)
+            )
+            image = f"{squares}{chr(10) if rows else ''}{_FENCE}<global-img>{image}{_FENCE}"
+        return self.page.replace(PLACE, image)
+
+
+def _counted(most: int) -> range:
+    return range(1, most + 1)
 
 
 class _Seen(msgspec.Struct, frozen=True):
     image_seq_length: int | None = None
 
 
-class _Said(msgspec.Struct, frozen=True):
+class Processor(msgspec.Struct, frozen=True):
+    """What the file of processors of several kinds says of texts."""
+
     visual_prompt_prefix: str | None = None
+    query_prefix: str | None = None
+    image_seq_len: int = 64
 
 
 def _colpali(folder: Path) -> PageForm:
@@ -65,17 +84,40 @@ def _colpali(folder: Path) -> PageForm:
     )
 
 
-def _said(folder: Path) -> _Said:
+def _colmodernvbert(folder: Path) -> PageForm:
+    said = _said(folder)
+    return PageForm(
+        page=said.visual_prompt_prefix
+        or f"<|begin_of_text|>User:{PLACE}Describe the image.<end_of_utterance>\nAssistant:",
+        tokens=said.image_seq_len,
+        fenced=True,
+        after="<end_of_utterance>" * _THOUGHTS,
+    )
+
+
+def _said(folder: Path) -> Processor:
     path = folder / TOGETHER
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Said)
+        return msgspec.json.decode(path.read_bytes(), type=Processor)
     except FileNotFoundError:
-        return _Said()
+        return Processor()
     except (OSError, msgspec.MsgspecError) as error:
         raise ModelLoadFailed(f"{path} cannot be read: {reason(error)}") from None
 
 
-_FORMS: dict[str, Callable[[Path], PageForm]] = {"colpali": _colpali}
+_FORMS: dict[str, Callable[[Path], PageForm]] = {
+    "colmodernvbert": _colmodernvbert,
+    "colpali": _colpali,
+}
+
+
+#: What comes before a query where nothing is said.
+_PREFIXES = {"colpali": "Question: "}
+
+
+def query_prefix(said: Processor, family: str) -> str:
+    """What comes before the text of a query: the prompt ``query`` of a card."""
+    return _PREFIXES.get(family, "") if said.query_prefix is None else said.query_prefix
 
 
 def page_form(folder: Path, family: str) -> PageForm | None:

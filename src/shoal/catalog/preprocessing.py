@@ -28,11 +28,12 @@ NEAREST, LANCZOS, BILINEAR, BICUBIC, BOX, HAMMING = range(6)
 
 
 class Size(msgspec.Struct, frozen=True):
-    """`height` and `width`, or only the `shortest_edge`, which keeps the shape."""
+    """`height` and `width`, or only the `shortest_edge` or `longest_edge`, which keep the shape."""
 
     height: int | None = None
     width: int | None = None
     shortest_edge: int | None = None
+    longest_edge: int | None = None
 
 
 class ImageProcessing(msgspec.Struct, frozen=True):
@@ -42,6 +43,8 @@ class ImageProcessing(msgspec.Struct, frozen=True):
         resize: to what, by `resample`, one of Pillow's filters; None: not at all.
         crop: height and width of the middle that is kept; None: all of it.
         scale, shift: of each channel; the model sees ``byte * scale + shift``.
+        tile: side of the squares that an image is seen in; None: it is seen at once.
+        split: whether an image is cut into such squares, and seen whole too; else only whole.
     """
 
     resize: Size | None
@@ -49,10 +52,14 @@ class ImageProcessing(msgspec.Struct, frozen=True):
     crop: tuple[int, int] | None
     scale: Channels
     shift: Channels
+    tile: int | None = None
+    split: bool = True
 
     @property
     def shape(self) -> tuple[int, int] | None:
         """Height and width that every image has in the end; None where they differ."""
+        if self.tile is not None:
+            return self.tile, self.tile
         if self.crop is not None:
             return self.crop
         size = self.resize
@@ -93,13 +100,15 @@ class _StoredImages(msgspec.Struct, frozen=True):
     image_std: Channels | None = None
     include_top: bool | None = None
     do_pad: bool | None = None
+    max_image_size: dict[str, int] | None = None
+    do_image_splitting: bool = True
 
 
 class _Defaults(msgspec.Struct, frozen=True):
     """What a family's processor does where the file is silent.
 
     `keeps_shape`: a single number is the shortest edge, not both. `twice`: the deviation divides
-    once more (`include_top`).
+    once more (`include_top`). `tile`: side of the squares that images are seen in.
     """
 
     size: Size
@@ -109,6 +118,7 @@ class _Defaults(msgspec.Struct, frozen=True):
     std: Channels = _HALF
     keeps_shape: bool = False
     twice: bool = False
+    tile: int | None = None
 
 
 _DEFAULTS: dict[str, _Defaults] = {
@@ -116,6 +126,7 @@ _DEFAULTS: dict[str, _Defaults] = {
         Size(shortest_edge=224), BICUBIC, (224, 224), _CLIP_MEAN, _CLIP_STD, keeps_shape=True
     ),
     "siglip": _Defaults(Size(224, 224), BICUBIC, keeps_shape=True),
+    "colmodernvbert": _Defaults(Size(longest_edge=1456), LANCZOS, tile=364),
     "colpali": _Defaults(Size(224, 224), BICUBIC, keeps_shape=True),
     "vit": _Defaults(Size(224, 224), BILINEAR),
     "efficientnet": _Defaults(Size(346, 346), BICUBIC, twice=True),
@@ -128,7 +139,8 @@ def image_processing(folder: Path, family: str) -> ImageProcessing:
     default = _DEFAULTS.get(family)
     if default is None:
         raise ModelLoadFailed(f"{where}: nothing is known of images for family '{family}'")
-    if stored.do_pad:
+    # Squares of one size need no padding.
+    if stored.do_pad and default.tile is None:
         raise ModelLoadFailed(f"{where}: `do_pad` is not supported")
     return ImageProcessing(
         resize=_size(where, stored.size, default) if stored.do_resize else None,
@@ -136,6 +148,8 @@ def image_processing(folder: Path, family: str) -> ImageProcessing:
         crop=_crop(where, stored, default),
         scale=_scale(stored, default),
         shift=_shift(stored, default),
+        tile=default.tile and (stored.max_image_size or {}).get("longest_edge", default.tile),
+        split=stored.do_image_splitting,
     )
 
 
@@ -175,10 +189,13 @@ def _size(
             return Size(height, width)
         case {"height": int(height), "width": int(width)}:
             return Size(height, width)
-        case {"shortest_edge": int(edge), **rest} if not any(rest.values()):
+        case {"longest_edge": int(edge), **rest} if default.tile and not any(rest.values()):
+            return Size(longest_edge=edge)
+        case {"shortest_edge": int(edge), **rest} if not default.tile and not any(rest.values()):
             return Size(shortest_edge=edge)
     raise ModelLoadFailed(
-        f"{where}: size {stored} is not supported; give height and width, or shortest_edge"
+        f"{where}: size {stored} is not supported; give height and width, or "
+        f"{'longest' if default.tile else 'shortest'}_edge"
     )
 
 

@@ -1,4 +1,5 @@
-"""What a model does besides dense vectors, where its own files say so: terms, scores, labels, spans.
+"""What a model does besides dense vectors, where its own files say so: terms, scores, labels, spans,
+pages.
 
 Whatever they leave open is refused with the card to write: a wrong guess would look like an answer.
 """
@@ -7,15 +8,27 @@ from __future__ import annotations
 
 import msgspec
 
-from shoal.catalog.card import EncodeTask, ExtractTask, ScoreTask, Sparse, Tasks
+from shoal.catalog.card import (
+    EncodeTask,
+    ExtractTask,
+    Input,
+    Multivector,
+    ScoreTask,
+    Sparse,
+    Tasks,
+)
 from shoal.catalog.encoder import Config, read_config
 from shoal.catalog.folder import Found
 from shoal.catalog.gliner import FILE
+from shoal.catalog.pages import Processor, query_prefix
+from shoal.catalog.preprocessing import TOGETHER
 from shoal.catalog.sentence_transformers import Pipeline, model_of, module_kinds, transformer_of
 from shoal.errors import CardError
 
 _ACTIVATIONS = {"Sigmoid": "sigmoid", "Identity": "identity"}
 _SEQUENCE, _TOKENS, _MASKED = "ForSequenceClassification", "ForTokenClassification", "ForMaskedLM"
+#: Of pages, by a vector for each of their parts.
+_PAGES = "ForRetrieval"
 
 
 class Trained(msgspec.Struct, frozen=True):
@@ -23,6 +36,21 @@ class Trained(msgspec.Struct, frozen=True):
 
     tasks: Tasks
     pipeline: Pipeline
+    inputs: tuple[Input, ...] = ("text",)
+
+
+class _Reader(msgspec.Struct):
+    max_position_embeddings: int | None = None
+
+
+class _Vlm(msgspec.Struct):
+    text_config: _Reader = msgspec.field(default_factory=_Reader)
+
+
+class _Pages(msgspec.Struct):
+    model_type: str = ""
+    embedding_dim: int = 128
+    vlm_config: _Vlm = msgspec.field(default_factory=_Vlm)
 
 
 class _SpladePooling(msgspec.Struct):
@@ -48,6 +76,8 @@ def read_trained(found: Found) -> Trained | None:
             return _trained(found, _sparse(found), _MASKED, config)
     if "modules.json" in found.sizes:
         return None
+    if config.is_a(_PAGES):
+        return _pages(found)
     if config.is_a(_TOKENS):
         _names(found, config)
         tasks = Tasks(extract=ExtractTask("token-labels"))
@@ -72,6 +102,20 @@ def _trained(found: Found, tasks: Tasks, needs: str | None, config: Config) -> T
             max_seq_length=transformer.max_seq_length,
             lowercase=transformer.do_lower_case,
         ),
+    )
+
+
+def _pages(found: Found) -> Trained:
+    config = found.read("config.json", _Pages) or _Pages()
+    said = found.read(TOGETHER, Processor) or Processor()
+    vectors = Multivector(config.embedding_dim, projections=["embedding_proj_layer"])
+    prompts = {"query": query_prefix(said, config.model_type)}
+    task = EncodeTask(multivector=vectors, prompts=prompts, default_prompt="query")
+    most = config.vlm_config.text_config.max_position_embeddings
+    return Trained(
+        Tasks(encode=task, score=ScoreTask("maxsim")),
+        Pipeline(path="", pooling="mean", normalize=False, max_seq_length=most),
+        ("text", "image"),
     )
 
 

@@ -173,6 +173,10 @@ def _colpali(card: Card, folder: Path) -> None:
     tiny.colpali(folder, most=card.max_tokens)
 
 
+def _colmodernvbert(card: Card, folder: Path) -> None:
+    tiny.colmodernvbert(folder, card.max_tokens)
+
+
 def _siglip(card: Card, folder: Path) -> None:
     tokenizer = tokenizer_of(card)
     text = {
@@ -204,6 +208,7 @@ def _whisper(_: Card, folder: Path) -> None:
 
 _FILES: dict[str, Callable[[Card, Path], None]] = {
     "clip": _clip,
+    "colmodernvbert": _colmodernvbert,
     "colpali": _colpali,
     "efficientnet": _efficientnet,
     "siglip": _siglip,

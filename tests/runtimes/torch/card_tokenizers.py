@@ -91,6 +91,13 @@ def pali() -> Any:
     return _of("GemmaTokenizer", vocab=_numbered([*special, "\u2581", *_SYMBOLS]), merges=[])
 
 
+def vbert() -> Any:
+    """With the tokens that stand around the squares of an image."""
+    squares = [f"<row_{row}_col_{column}>" for row in range(1, 7) for column in range(1, 7)]
+    special = ["[PAD]", "[CLS]", "[SEP]", "[MASK]", "<global-img>", *squares]
+    return _bytewise(special, "[CLS] $A [SEP]", "[CLS] $A [SEP] $B [SEP]")
+
+
 def _clip(_: Card) -> Any:
     ends = [f"{symbol}</w>" for symbol in _BYTES]
     special = ["<|startoftext|>", "<|endoftext|>"]
@@ -128,6 +135,7 @@ def _of(name: str, **given: Any) -> Any:
 _KINDS: dict[str, Callable[[Card], Any]] = {
     "bert": _bert,
     "clip": _clip,
+    "colmodernvbert": lambda _: vbert(),
     "colpali": lambda _: pali(),
     "deberta-v2": _deberta,
     "distilbert": _bert,

@@ -7,7 +7,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import ColPaliConfig, ColPaliForRetrieval
+from transformers import (
+    ColModernVBertConfig,
+    ColModernVBertForRetrieval,
+    ColPaliConfig,
+    ColPaliForRetrieval,
+)
 
 from shoal.wire.socket import Load
 from tests.runtimes.torch import made, media
@@ -62,6 +67,34 @@ def colpali(
     )
 
 
+def colmodernvbert(
+    folder: Path, text: dict[str, Any] | None = None, place: int = PLACE, **vision: Any
+) -> Any:
+    """Four squares become a token, four tokens an image."""
+    special = dict.fromkeys(("pad", "bos", "eos", "cls", "sep"), 0)
+    words = {key: TEXT[key] for key in (*SIDE, "hidden_size", "vocab_size")}
+    config = ColModernVBertConfig(
+        vlm_config={
+            "model_type": "modernvbert",
+            "vision_config": VISION | {"vision_use_head": True} | vision,
+            "text_config": words
+            | {"model_type": "modernbert", "num_hidden_layers": 4, "local_attention": 8}
+            | {f"{name}_token_id": number for name, number in special.items()}
+            | {"max_position_embeddings": 96}
+            | (text or {}),
+            "image_token_id": place,
+            "pixel_shuffle_factor": 2,
+        },
+        embedding_dim=DIM,
+    )
+    return media.save(
+        folder,
+        ColModernVBertForRetrieval(config),
+        size={"longest_edge": 64},
+        max_image_size={"longest_edge": 16},
+    )
+
+
 def load(folder: Path, family: str, **changes: Any) -> Load:
     heads = {"multivector": {"head": "colbert", "projections": ["embedding_proj_layer"]}}
     fields: dict[str, Any] = {"heads": heads, "max_tokens": 96}
@@ -74,13 +107,25 @@ def texts(count: int = 9) -> list[list[int]]:
     return [rng.integers(1, PLACE, 3 * n + 1).tolist() for n in range(count)]
 
 
-def pages(count: int = 4, squares: int = SQUARES, size: int = 16) -> list[media.Item]:
+def pages(count: int = 4) -> list[media.Item]:
     """Each an image before a prompt of its own length."""
     rng = np.random.default_rng(9)
     return [
-        ([PLACE] * squares + rng.integers(1, PLACE, n % 3 + 2).tolist(), image[None])
-        for n, image in enumerate(media.images(count, size))
+        ([PLACE] * SQUARES + rng.integers(1, PLACE, n % 3 + 2).tolist(), image[None])
+        for n, image in enumerate(media.images(count))
     ]
+
+
+def tiled(count: int = 5) -> list[media.Item]:
+    """Pages of one image and more, four tokens each, that others stand between."""
+    rng = np.random.default_rng(10)
+    made: list[media.Item] = []
+    for n in range(count):
+        ids = rng.integers(1, PLACE, 2).tolist()
+        for _ in range(n + 1):
+            ids += [PLACE] * 4 + rng.integers(1, PLACE, 1).tolist()
+        made.append((ids, np.stack(media.images(n + 1, seed=n))))
+    return made
 
 
 def vectors(model: Any, items: list[media.Item]) -> list[torch.Tensor]:
@@ -95,6 +140,8 @@ def _vectors(model: Any, ids: Any, images: Any) -> torch.Tensor:
         given["token_type_ids"] = torch.zeros_like(given["input_ids"])
     if images is not None:
         given["pixel_values"] = media.pixel_values([*images])
+    if images is not None and isinstance(model, ColModernVBertForRetrieval):
+        given["pixel_values"] = given["pixel_values"][None]  # of one item
     with torch.inference_mode():
         said: torch.Tensor = model(**given).embeddings[0]
     return said

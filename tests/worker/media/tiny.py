@@ -8,10 +8,11 @@ from typing import Any
 
 import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers.models.idefics3.image_processing_pil_idefics3 import Idefics3ImageProcessorPil
 from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
 
 from tests.runtimes.torch import media, pages, speech, towers
-from tests.runtimes.torch.card_tokenizers import pali
+from tests.runtimes.torch.card_tokenizers import pali, vbert
 
 WORDS = ["<start>", *(f"w{n}" for n in range(2, towers.END)), "<end>"]
 
@@ -40,6 +41,23 @@ def colpali(folder: Path, size: int = 16, dim: int = pages.DIM, most: int = 64) 
     processor = transformers.ColPaliProcessor(seen, pali())
     words = {"vocab_size": len(processor.tokenizer), "max_position_embeddings": most}
     model = pages.colpali(folder, words, processor.image_token_id, dim, image_size=size)
+    (folder / "preprocessor_config.json").unlink()
+    processor.save_pretrained(folder)
+    model.processor = processor
+    return model
+
+
+def colmodernvbert(folder: Path, most: int = 512) -> Any:
+    """Pages of up to four squares a side, of 16 pixels; `processor` as above."""
+    seen = Idefics3ImageProcessorPil(
+        size={"longest_edge": 64},
+        max_image_size={"longest_edge": 16},
+        image_mean=media.MEAN,
+        image_std=media.STD,
+    )
+    processor = transformers.ColModernVBertProcessor(seen, vbert(), image_seq_len=4)
+    words = {"vocab_size": len(processor.tokenizer), "max_position_embeddings": most}
+    model = pages.colmodernvbert(folder, words, processor.image_token_id)
     (folder / "preprocessor_config.json").unlink()
     processor.save_pretrained(folder)
     model.processor = processor

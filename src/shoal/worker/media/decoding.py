@@ -6,10 +6,11 @@ that serves texts needs none of them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 from numpy.typing import NDArray
@@ -18,6 +19,11 @@ from shoal.catalog.preprocessing import image_processing, sound_processing
 from shoal.errors import InvalidItem, ModelLoadFailed
 from shoal.settings import WorkerSettings
 from shoal.tasks.sound import Samples, windows
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+T = TypeVar("T")
 
 #: What each kind of media needs besides numpy: modules -> their packages.
 NEEDED = {
@@ -30,12 +36,14 @@ class Decoded(msgspec.Struct, frozen=True):
     """What a file becomes: an array a sequence.
 
     Attributes:
+        grids: rows and columns of the squares that each image was cut into, where it was.
         starts_s: when each begins, of sound. `seconds`: of all of it.
     """
 
     arrays: list[NDArray[Any]]
     starts_s: tuple[float, ...] = (0.0,)
     seconds: float = 0.0
+    grids: tuple[tuple[int, int], ...] = ()
 
 
 class Decoder(Protocol):
@@ -56,7 +64,7 @@ def only_one(shape: str) -> InvalidItem:
 
 
 class ImageDecoder:
-    """One array of pixels an image, or a page of a PDF."""
+    """One array of pixels an image, or a page of a PDF; or of its squares, where the model sees those."""
 
     def __init__(self, family: str, folder: Path, settings: WorkerSettings) -> None:
         """Raises `ModelLoadFailed` where a library is missing, or the folder's word is."""
@@ -66,19 +74,29 @@ class ImageDecoder:
         self._most_pages = settings.media_pages
 
     def decode(self, data: bytes, *, alone: bool) -> Decoded:
-        """The image or pages, resized and cropped."""
-        from shoal.worker.media.images import fitted, read_image
-        from shoal.worker.media.pages import is_pdf, read_pages
+        """The image or pages, resized, and cropped or cut."""
+        from shoal.worker.media.images import fitted
+        from shoal.worker.media.tiles import tiled
 
-        made = partial(fitted, processing=self._processing, max_pixels=self._most)
+        if self._processing.tile is None:
+            fit = partial(fitted, processing=self._processing, max_pixels=self._most)
+            return Decoded(self._each(data, fit, alone))
+        cut = partial(tiled, processing=self._processing, max_pixels=self._most)
+        pages = self._each(data, cut, alone)
+        grids = tuple((page.rows, page.columns) for page in pages)
+        return Decoded([page.pixels for page in pages], grids=grids)
+
+    def _each(self, data: bytes, made: Callable[[Image], T], alone: bool) -> list[T]:
+        from shoal.worker.media.images import read_image
+        from shoal.worker.media.pages import is_pdf, read_pages
 
         def counted(pages: int) -> None:
             if alone and pages > 1:
                 raise only_one(f"has {pages} pages")
 
         if is_pdf(data):
-            return Decoded(read_pages(data, self._most_pages, self._most, made, counted))
-        return Decoded([made(read_image(data, self._most))])
+            return read_pages(data, self._most_pages, self._most, made, counted)
+        return [made(read_image(data, self._most))]
 
 
 class SoundDecoder:

@@ -23,6 +23,9 @@ FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 #: Samples of 16 bits: Pillow's own conversion to 8 would show all above 255 as white.
 _SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N")
 
+#: `MAX_IMAGE_SIZE` of Idefics 3's processor.
+_LONGEST = 4096
+
 # Sizes are checked below, against the worker's own limit.
 Image.MAX_IMAGE_PIXELS = None
 
@@ -90,22 +93,47 @@ def fitted(image: Image.Image, processing: ImageProcessing, max_pixels: int) -> 
 
     Raises `InvalidItem` where the shape of the image makes that larger than `max_pixels`.
     """
-    if processing.resize is not None:
-        width, height = _resized(image.width, image.height, processing.resize)
-        check_pixels(width, height, max_pixels)
-        image = image.resize((width, height), Image.Resampling(processing.resample))
+    image = resized(image, processing, max_pixels)
     pixels: Pixels = np.asarray(image, np.uint8)
     return pixels if processing.crop is None else _cropped(pixels, *processing.crop)
 
 
+def resized(image: Image.Image, processing: ImageProcessing, max_pixels: int) -> Image.Image:
+    """The image in the model's size, by its filter. Raises as `fitted`."""
+    if (size := processing.resize) is None:
+        return image
+    width, height = _resized(image.width, image.height, size)
+    check_pixels(width, height, max_pixels)
+    return image.resize((width, height), Image.Resampling(processing.resample))
+
+
 def _resized(width: int, height: int, size: Size) -> tuple[int, int]:
-    """Rounded as transformers' `get_resize_output_image_size` rounds."""
+    """Rounded as transformers' `get_resize_output_image_size` rounds, of each processor its own."""
+    if size.longest_edge is not None:
+        return _stretched(width, height, size.longest_edge)
     if size.shortest_edge is None:
         assert size.width is not None and size.height is not None, "one or the other is given"
         return size.width, size.height
     short, long = min(width, height), max(width, height)
     longer = int(size.shortest_edge * long / short)
     return (size.shortest_edge, longer) if width <= height else (longer, size.shortest_edge)
+
+
+def _stretched(width: int, height: int, longest: int) -> tuple[int, int]:
+    """The longer edge as long as this, the other one in proportion and even; Idefics 3's rounding."""
+    shape = width / height
+    short = int(longest / shape) if width >= height else int(longest * shape)
+    short = max(1, short + short % 2)
+    wide, high = (longest, short) if width >= height else (short, longest)
+    # What is longer than any of its models reads is cut down once more.
+    return (wide, high) if longest <= _LONGEST else _capped(wide, high)
+
+
+def _capped(width: int, height: int) -> tuple[int, int]:
+    shape = width / height
+    if width >= height:
+        return _LONGEST, max(1, int(_LONGEST / shape))
+    return max(1, int(_LONGEST * shape)), _LONGEST
 
 
 def _cropped(pixels: Pixels, height: int, width: int) -> Pixels:

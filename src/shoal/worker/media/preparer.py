@@ -8,9 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-from numpy.typing import NDArray
 
 from shoal.catalog.card import Card
 from shoal.catalog.families import FAMILIES
@@ -129,17 +126,22 @@ class DecodingPreparer:
             return InvalidItem("this item is empty")
         try:
             decoded = decode(item.data)
-            return made(decoded, [self._sequence(array) for array in decoded.arrays])
+            return made(decoded, self._sequences(decoded))
         except ShoalError as error:
             return error
         except Exception as error:  # each library has its own; the other files are not at fault
             return ComputeFailed(f"this file could not be decoded: {reason(error)}")
 
-    def _sequence(self, array: NDArray[Any]) -> Prepared:
-        if self._pages is not None:
-            return self._pages.placed(array)
-        # They count as the longest text does: a model sees all of them in one size.
-        return Prepared(input=array, length=self._card.max_tokens)
+    def _sequences(self, decoded: Decoded) -> list[Prepared]:
+        if self._pages is None:
+            # They count as the longest text does: a model sees all of them in one size.
+            length = self._card.max_tokens
+            return [Prepared(input=array, length=length) for array in decoded.arrays]
+        grids = decoded.grids or [(0, 0)] * len(decoded.arrays)
+        return [
+            self._pages.placed(array, *grid)
+            for array, grid in zip(decoded.arrays, grids, strict=True)
+        ]
 
 
 def decodes(card: Card) -> bool:

@@ -102,12 +102,14 @@ def _similarity(make: Callable[[Path], Any]) -> Callable[[Path], float]:
     return worst
 
 
-def _page_vectors(make: Callable[[Path], Any]) -> Callable[[Path], float]:
+def _page_vectors(
+    make: Callable[[Path], Any], drawn: Callable[[], list[media.Item]]
+) -> Callable[[Path], float]:
     """Of texts and of pages, in one batch."""
 
     def worst(folder: Path) -> float:
         model = make(folder)
-        items = [*pages.texts(), *pages.pages()]
+        items = [*pages.texts(), *drawn()]
         load = pages.load(folder, make.__name__)
         return _worst(load, items, "multivector", pages.vectors(model, items), COSINE)
 
@@ -139,6 +141,7 @@ MEDIA: dict[str, dict[str, Callable[[Path], float]]] = {
     },
     "clip": {"dense": _features(towers.clip), "image-text": _similarity(towers.clip)},
     "siglip": {"dense": _features(towers.siglip), "image-text": _similarity(towers.siglip)},
-    "colpali": {"colbert": _page_vectors(pages.colpali)},
+    "colpali": {"colbert": _page_vectors(pages.colpali, pages.pages)},
+    "colmodernvbert": {"colbert": _page_vectors(pages.colmodernvbert, pages.tiled)},
     "whisper": {"dense": _whisper_dense, "transcript": _transcript},
 }

@@ -8,6 +8,7 @@ from shoal.runtimes.torch.families.albert import ALBERT
 from shoal.runtimes.torch.families.base import Family
 from shoal.runtimes.torch.families.bert import BERT
 from shoal.runtimes.torch.families.clip import CLIP
+from shoal.runtimes.torch.families.colmodernvbert import COLMODERNVBERT
 from shoal.runtimes.torch.families.colpali import COLPALI
 from shoal.runtimes.torch.families.deberta import DEBERTA
 from shoal.runtimes.torch.families.distilbert import DISTILBERT
@@ -33,6 +34,7 @@ FAMILIES: dict[str, Family[Any]] = {
     "albert": ALBERT,
     "bert": BERT,
     "clip": CLIP,
+    "colmodernvbert": COLMODERNVBERT,
     "colpali": COLPALI,
     "deberta": DEBERTA,
     "distilbert": DISTILBERT,
