@@ -56,6 +56,22 @@ class ScoreParams(msgspec.Struct, frozen=True, array_like=True, tag="score"):
     instruction: str | None = None
 
 
+class Speech(msgspec.Struct, frozen=True, array_like=True):
+    """What a caller may ask of a transcript.
+
+    Attributes:
+        language: that is spoken, by its code; None: as the model hears.
+        task: translating is into English.
+        prompt: what might have been said before, of which names and spelling are taken up.
+        temperature: of the choice of each token; None: 0, and more of it where that goes wrong.
+    """
+
+    language: str | None = None
+    task: Literal["transcribe", "translate"] = "transcribe"
+    prompt: str | None = None
+    temperature: float | None = None
+
+
 class ExtractParams(msgspec.Struct, frozen=True, array_like=True, tag="extract"):
     """What a caller may ask of `extract`.
 
@@ -65,6 +81,7 @@ class ExtractParams(msgspec.Struct, frozen=True, array_like=True, tag="extract")
         multi_label: whether labels of a text exclude each other; None: as the card says.
         nested: whether entities may lie inside others, where the model finds spans.
         schema: a JSON schema of the fields to fill in, as text, in place of labels; empty: none.
+        speech: of sound that is transcribed; None: as the model does by itself.
     """
 
     labels: tuple[str, ...] | None = None
@@ -73,6 +90,7 @@ class ExtractParams(msgspec.Struct, frozen=True, array_like=True, tag="extract")
     truncate: bool = True
     nested: bool = False
     schema: str = ""
+    speech: Speech | None = None
 
 
 class TokenizeParams(msgspec.Struct, frozen=True, array_like=True, tag="tokenize"):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from shoal.errors import ErrorInfo, InvalidItem
-from shoal.values import EncodeParams, ExtractParams, ScoreParams, TokenizeParams
+from shoal.values import EncodeParams, ExtractParams, ScoreParams, Speech, TokenizeParams
 from shoal.wire import codec
 from shoal.wire import queue as q
 from shoal.wire import socket as m
@@ -94,7 +94,9 @@ EXAMPLES: dict[str, codec.Message] = {
         request="req-3",
         model="org/ner",
         task="extract",
-        params=ExtractParams(("person",), 0.5, False, True, True, "{}"),
+        params=ExtractParams(
+            ("person",), 0.5, False, True, True, "{}", Speech("de", "translate", "Frau Müller", 0.5)
+        ),
         encoding="json",
         items=[b'"Ada"'],
         budget_s=1.5,
@@ -202,6 +204,16 @@ EXAMPLES: dict[str, codec.Message] = {
         to_wire(np.array([1, 9, 4, 10, 6, 7, 2], np.int32)),
         to_wire(np.array([7], np.int32)),
         marks=to_wire(np.array([0, 2, 0, 0, 1, 1, 0], np.uint8)),
+    ),
+    "run-sound": m.Run(
+        13,
+        "org/whisper",
+        ["extract"],
+        to_wire(np.zeros(0, np.int32)),
+        to_wire(np.array([0, 0], np.int32)),
+        inputs=[to_wire(np.zeros((2, 3), np.float32))] * 2,
+        begins=[to_wire(np.array([50_258, -1, 50_359], np.int32)), to_wire(np.zeros(0, np.int32))],
+        temperatures=to_wire(np.array([-1.0, 0.5], np.float32)),
     ),
     "done-terms": m.Done(
         12,

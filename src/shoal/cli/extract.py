@@ -69,6 +69,15 @@ def extract(
         typer.Option(
             exists=True, dir_okay=False, help="A JSON schema of the fields to fill in, instead."
         ),
+    ] = None
+    language: Annotated[
+        str | None, typer.Option(help="That is spoken, such as de; unset: as it is heard.")
+    ] = None,
+    translate: Annotated[
+        bool, typer.Option("--translate", help="Write what is said in English.")
+    ] = False,
+    prompt: Annotated[
+        str | None, typer.Option(help="What might have been said before a sound: names, spelling.")
     ] = None,
     truncate: Truncate = True,
     bulk: Bulk = False,
@@ -100,6 +109,9 @@ def extract(
             multi_label=multi_label,
             nested=nested,
             schema=_schema(schema),
+            language=language,
+            task="translate" if translate else None,
+            prompt=prompt,
             truncate=truncate,
             bulk=bulk,
             priority=priority,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -12,7 +12,7 @@ from shoal.client.question import Asked
 from shoal.client.result import Collector, Told
 from shoal.client.turn import TurnOptions, headers_of
 from shoal.errors import ProtocolError
-from shoal.values import ExtractParams
+from shoal.values import ExtractParams, Speech
 from shoal.wire.objects import Extraction
 
 
@@ -26,6 +26,10 @@ class ExtractOptions(TurnOptions, total=False):
         truncate: cut items that are too long (the default); false: they are errors.
         nested: entities may lie inside others, where the model finds spans.
         schema: a JSON schema of the fields to fill in, in place of labels.
+        language: that is spoken, such as ``de``, of a transcript; unset: as it is heard.
+        task: ``transcribe`` (the default) or ``translate``, which is into English.
+        prompt: what might have been said before a sound: names, spelling.
+        temperature: of the choice of words, 0 to 1; unset: 0, and more where a text goes wrong.
     """
 
     labels: Sequence[str] | str | None
@@ -34,6 +38,10 @@ class ExtractOptions(TurnOptions, total=False):
     truncate: bool
     nested: bool
     schema: Mapping[str, Any] | None
+    language: str | None
+    task: Literal["transcribe", "translate"] | None
+    prompt: str | None
+    temperature: float | None
 
 
 class _Item(Extraction, frozen=True):
@@ -57,7 +65,8 @@ def asked(model: str, options: ExtractOptions) -> Asked[Extraction]:
     if isinstance(given.get("labels"), str):
         given["labels"] = (given["labels"],)
     schema = given.pop("schema", None)
-    params = msgspec.structs.asdict(ExtractParams(**given)) | {"schema": schema}
+    speech = {name: given.pop(name) for name in Speech.__struct_fields__ if name in given}
+    params = msgspec.structs.asdict(ExtractParams(**given)) | speech | {"schema": schema}
     params["nested"] = params["nested"] or None  # gateways of before know it not
     fields = {"params": {name: value for name, value in params.items() if value is not None}}
     return Asked("extract", model, fields, headers, _decoder.decode, _read)

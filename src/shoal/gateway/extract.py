@@ -6,7 +6,7 @@ not know units or the queue.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -21,11 +21,13 @@ from shoal.gateway.replies import ItemAnswer
 from shoal.gateway.service import Gateway
 from shoal.tasks.entities import scheme_of
 from shoal.tasks.schema import read_schema
-from shoal.values import Encoding, ExtractParams
+from shoal.values import Encoding, ExtractParams, Speech
 from shoal.wire.codec import Buffer
 
 #: Labels travel inside every unit, and each may be a sequence of its own for each item.
 LABELS_MOST, LABELS_MOST_BYTES = 1024, 64 * 1024
+#: Of what might have been said before a transcript: its last 223 tokens are read, about 1 KiB.
+PROMPT_MOST_BYTES = 4 * 1024
 #: Models that find whatever they are told to.
 OPEN_HEADS = ("nli", "image-text", "spans")
 #: Those that find entities, of which the fields of a schema are filled in.
@@ -56,6 +58,25 @@ class ExtractOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema: Annotated[
         dict[str, Any] | None,
         Meta(description="A JSON schema of the fields to fill in, in place of labels."),
+    ] = None
+    language: Annotated[
+        str | None,
+        Meta(description="That is spoken, such as `de`, of a transcript; unset: as it is heard."),
+    ] = None
+    task: Annotated[
+        Literal["transcribe", "translate"] | None,
+        Meta(description="Of a transcript; translating is into English."),
+    ] = None
+    prompt: Annotated[
+        str | None,
+        Meta(description="What might have been said before, of a transcript: names, spelling."),
+    ] = None
+    temperature: Annotated[
+        float | None,
+        Meta(
+            description="Of the choice of words of a transcript, 0 to 1; unset: 0, and more where "
+            "a text goes wrong."
+        ),
     ] = None
 
 
@@ -107,8 +128,15 @@ def extract_params(options: ExtractOptions, card: Card, prefix: str = "params.")
     if options.nested and task.head != "spans":
         where = f"{prefix}nested"
         raise InvalidRequest(f"'{card.name}' finds no spans, so none lies in another", param=where)
+    speech = _speech(options, card, task, prefix)
     return ExtractParams(
-        options.labels, threshold, options.multi_label, options.truncate, options.nested, schema
+        options.labels,
+        threshold,
+        options.multi_label,
+        options.truncate,
+        options.nested,
+        schema,
+        speech,
     )
 
 
@@ -127,6 +155,31 @@ def _schema(options: ExtractOptions, card: Card, task: ExtractTask, prefix: str)
     except InvalidRequest as error:
         raise InvalidRequest(error.message, param=where) from None
     return text
+
+
+def _speech(options: ExtractOptions, card: Card, task: ExtractTask, prefix: str) -> Speech | None:
+    """What is asked of a transcript; None: nothing."""
+    asked = {
+        name: value
+        for name in Speech.__struct_fields__
+        if (value := getattr(options, name)) is not None
+    }
+    if not asked:
+        return None
+    name = next(iter(asked))
+    if task.head != "transcript":
+        where = f"{prefix}{name}"
+        raise InvalidRequest(f"{where}: '{card.name}' transcribes no speech", param=where)
+    temperature, prompt = options.temperature, options.prompt or ""
+    if temperature is not None and not 0 <= temperature <= 1:
+        where = f"{prefix}temperature"
+        raise InvalidRequest(f"{where} is {temperature:g}: it is from 0 to 1", param=where)
+    if (size := len(prompt.encode())) > PROMPT_MOST_BYTES:
+        where = f"{prefix}prompt"
+        raise PayloadTooLarge(
+            f"{where} has {size} bytes; it may have {PROMPT_MOST_BYTES}", param=where
+        )
+    return Speech(**asked)
 
 
 def _check_labels(

@@ -177,6 +177,16 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
             takes=("multipart/form-data",),
         )
     },
+    "/v1/audio/translations": {
+        "post": Operation(
+            "OpenAI's translations into English, in the same formats.",
+            "createTranslation",
+            TranscriptionAnswer,
+            OpenAIErrorAnswer,
+            TranscriptionForm,
+            takes=("multipart/form-data",),
+        )
+    },
     "/v1/rerank": {"post": _RERANK},
     "/v2/rerank": {"post": msgspec.structs.replace(_RERANK, id="rerankV2")},
     "/v1/models": {

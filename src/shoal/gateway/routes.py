@@ -28,7 +28,16 @@ def routes(gateway: Gateway) -> list[Route]:
         Route("/v1/extract/{model}", {"POST": extract_route(gateway).post}),
         Route("/v1/embeddings", {"POST": EmbeddingsRoute(gateway).post}, openai),
         Route("/v1/moderations", {"POST": ModerationsRoute(gateway).post}, openai),
-        Route("/v1/audio/transcriptions", {"POST": TranscriptionsRoute(gateway).post}, openai),
+        Route(
+            "/v1/audio/transcriptions",
+            {"POST": TranscriptionsRoute(gateway, "transcribe").post},
+            openai,
+        ),
+        Route(
+            "/v1/audio/translations",
+            {"POST": TranscriptionsRoute(gateway, "translate").post},
+            openai,
+        ),
         Route("/v1/rerank", {"POST": RerankRoute(gateway, "1").post}, cohere),
         Route("/v2/rerank", {"POST": RerankRoute(gateway, "2").post}, cohere),
         Route("/v1/models", {"GET": models.list}, openai),

@@ -24,12 +24,23 @@ class Label(msgspec.Struct, frozen=True):
     score: float
 
 
-class Segment(msgspec.Struct, frozen=True):
-    """What was said from one second to another."""
+class Segment(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was said from one second to another, and how surely the window that it is in was read.
+
+    Attributes:
+        avg_logprob: mean logarithm of the likelihoods of its tokens.
+        compression_ratio: of its text: what repeats itself is easily compressed.
+        no_speech_prob: that nothing was said.
+        temperature: at which tokens were chosen.
+    """
 
     start_s: float
     end_s: float
     text: str
+    avg_logprob: float | None = None
+    compression_ratio: float | None = None
+    no_speech_prob: float | None = None
+    temperature: float | None = None
 
 
 class Token(msgspec.Struct, frozen=True):
@@ -70,3 +81,4 @@ class Extraction(msgspec.Struct, frozen=True, omit_defaults=True):
     segments: list[Segment] | None = None
     fields: dict[str, Any] | None = None
     evidence: list[Evidence] | None = None
+    duration_s: float | None = None

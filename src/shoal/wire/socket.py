@@ -89,7 +89,12 @@ class Run(Message, frozen=True, tag="run"):
     come before them (0: all are seen).
 
     `marks` uint8 [total_tokens]: the tokens that stand for words of a text (1) and for the labels
-    that are looked for in it (2), for the head ``spans``; 0: the others."""
+    that are looked for in it (2), for the head ``spans``; 0: the others.
+
+    Of sound that is transcribed, `begins` holds for each item the ids that its text begins with, int32
+    [n], with -1 where the language that is heard belongs (none: as the model does by itself), and
+    `temperatures` float32 [n_items] that of the choice of tokens; below 0, it begins with 0 and rises
+    as a text needs."""
 
     batch: int
     model: str
@@ -103,6 +108,8 @@ class Run(Message, frozen=True, tag="run"):
     inputs: list[Array] | None = None
     seen: Array | None = None
     marks: Array | None = None
+    begins: list[Array] | None = None
+    temperatures: Array | None = None
 
 
 class Done(Message, frozen=True, tag="done"):

@@ -146,6 +146,8 @@ def packed(batch: int, model: str, heads: list[str], items: list[Prepared]) -> R
     splits, seen = _counts([i.split for i in items]), _counts([i.seen for i in items])
     decoded = any(i.input is not None for i in items)
     inputs = [to_wire(_NO_IDS if i.input is None else i.input) for i in items] if decoded else None
+    begun = any(i.begin is not None for i in items)
+    begins = [to_wire(_NO_IDS if i.begin is None else i.begin) for i in items] if begun else None
     return Run(
         batch,
         model,
@@ -156,6 +158,8 @@ def packed(batch: int, model: str, heads: list[str], items: list[Prepared]) -> R
         inputs=inputs,
         seen=seen,
         marks=_marks(items),
+        begins=begins,
+        temperatures=_temperatures(items),
     )
 
 
@@ -167,6 +171,13 @@ def _marks(items: list[Prepared]) -> Array | None:
             [np.zeros(i.length, np.uint8) if i.marks is None else i.marks for i in items]
         )
     )
+
+
+def _temperatures(items: list[Prepared]) -> Array | None:
+    given = [i.temperature for i in items]
+    if all(temperature is None for temperature in given):
+        return None
+    return to_wire(np.array([-1.0 if t is None else t for t in given], dtype=np.float32))
 
 
 def _counts(counts: list[int]) -> Array | None:

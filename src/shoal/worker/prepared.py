@@ -37,6 +37,7 @@ class Prepared(msgspec.Struct, frozen=True):
         parts: the sequences that it needs, where those are several; then it is none itself. Each
             may run in a batch of its own.
         finish: how its rows become its answer; None: as `tasks.outputs` has it, batch by batch.
+        begin, temperature: of sound that is transcribed, as `Run` has them.
         answer: what needs no runtime is answered with; then it is no sequence.
     """
 
@@ -52,6 +53,8 @@ class Prepared(msgspec.Struct, frozen=True):
     seen: int = 0
     answer: bytes | None = None
     marks: NDArray[np.uint8] | None = None
+    begin: Ids | None = None
+    temperature: float | None = None
 
     @property
     def runs(self) -> int:

@@ -6,7 +6,9 @@ from typing import Any
 import openai
 import pytest
 import pytest_asyncio
+from openai.types.audio import TranslationVerbose
 
+from shoal.values import ExtractParams, Speech
 from tests.gateway.conftest import Served
 from tests.gateway.scripted import ScriptedWorker
 
@@ -33,6 +35,28 @@ async def test_the_official_client(client: openai.AsyncOpenAI, worker: ScriptedW
     assert (unit.task, unit.encoding) == ("extract", "msgpack")
     size = len(SOUND[1]).to_bytes(4, "big")
     assert unit.items == [b"\xc6" + size + SOUND[1]]
+    assert unit.params == ExtractParams(speech=Speech("en"))
+
+
+#: The client's own.
+@pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")
+async def test_what_is_said_of_a_sound_travels(
+    client: openai.AsyncOpenAI, worker: ScriptedWorker
+) -> None:
+    await client.audio.transcriptions.create(
+        file=SOUND, model="transcriber", language="de", prompt="Frau Müller", temperature=0.4
+    )
+    translated = await client.audio.translations.create(
+        file=SOUND, model="transcriber", prompt="Ms Müller", response_format="verbose_json"
+    )
+    assert isinstance(translated, TranslationVerbose)
+    assert (translated.text, translated.duration) == ("Hello world.", 3661.25)
+    await client.audio.transcriptions.create(file=SOUND, model="transcriber")
+    assert [unit.params for unit in worker.units] == [
+        ExtractParams(speech=Speech("de", prompt="Frau Müller", temperature=0.4)),
+        ExtractParams(speech=Speech(task="translate", prompt="Ms Müller")),
+        ExtractParams(),
+    ]
 
 
 async def test_the_formats_of_the_official_client(client: openai.AsyncOpenAI) -> None:
@@ -72,6 +96,8 @@ async def test_the_only_model_that_transcribes(gateway: Served) -> None:
         ({"file": SOUND}, {"stream": "true"}, "stream", "as a whole"),
         ({"file": SOUND}, {"timestamp_granularities[]": "word"}, "timestamp_", "segments have"),
         ({"file": ("a.wav", b"bad")}, {}, "file", "file: 300 tokens"),
+        ({"file": SOUND}, {"temperature": "1.5"}, "temperature", "from 0 to 1"),
+        ({"file": SOUND}, {"temperature": "warm"}, "temperature", "float"),
     ],
 )
 async def test_what_is_wrong_is_named(

@@ -47,14 +47,22 @@ def pixel_values(items: list[NDArray[np.uint8]]) -> torch.Tensor:
     return torch.from_numpy(np.moveaxis(scaled, 3, 1).astype(np.float32))
 
 
-def run(runtime: TorchRuntime, items: Sequence[Item], head: str = "dense") -> Done:
-    """Token ids and media, in any order, as one batch."""
+def run(runtime: TorchRuntime, items: Sequence[Item], head: str = "dense", **more: Any) -> Done:
+    """Token ids and media, in any order, as one batch; `more` fields of it."""
     parts = [_parts(item) for item in items]
     tokens = [np.array(ids, np.int32) for ids, _ in parts]
     inputs = [to_wire(media) for _, media in parts]
     lengths = np.array([len(ids) for ids in tokens], np.int32)
     return runtime.run(
-        Run(1, "m", [head], to_wire(np.concatenate(tokens)), to_wire(lengths), inputs=inputs)
+        Run(
+            1,
+            "m",
+            [head],
+            to_wire(np.concatenate(tokens)),
+            to_wire(lengths),
+            inputs=inputs,
+            **more,
+        )
     )
 
 

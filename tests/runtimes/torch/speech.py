@@ -10,9 +10,10 @@ import torch
 import transformers
 from transformers import WhisperConfig, WhisperForConditionalGeneration
 
-from shoal.wire.arrays import from_wire
+from shoal.runtimes.torch.runtime import TorchRuntime
+from shoal.wire.arrays import from_wire, to_wire
 from shoal.wire.socket import Done, Load
-from tests.runtimes.torch import made
+from tests.runtimes.torch import made, media
 
 Generation: Any = transformers.GenerationConfig
 FRAMES = 40
@@ -86,11 +87,27 @@ def hidden(model: Any, items: list[Any]) -> torch.Tensor:
     return state
 
 
-def texts(done: Done) -> list[list[int]]:
+def terms(done: Done) -> list[list[tuple[int, float]]]:
+    """What is told of each clip: an id and a number each."""
     assert not done.failed, done.failed
-    ids, lengths = from_wire(done.arrays["extract"]), from_wire(done.lengths["extract"])
+    ids, values = from_wire(done.indices["extract"]), from_wire(done.arrays["extract"])
     assert ids.dtype == np.int32
-    return [part.tolist() for part in np.split(ids, np.cumsum(lengths)[:-1])]
+    assert values.dtype == np.float32
+    ends = np.cumsum(from_wire(done.lengths["extract"]))[:-1]
+    parts = zip(np.split(ids, ends), np.split(values, ends), strict=True)
+    return [list(zip(part.tolist(), values.tolist(), strict=True)) for part, values in parts]
+
+
+def texts(done: Done) -> list[list[int]]:
+    """Language, words and times of each clip, without the end."""
+    return [[token for token, _ in told[2:] if token != END] for told in terms(done)]
+
+
+def heard(runtime: TorchRuntime, items: list[Any], *begin: int, temperature: float = 0.0) -> Done:
+    """All clips as one batch, of which each text is chosen at this temperature."""
+    begins = [to_wire(np.array(begin, np.int32))] * len(items)
+    temperatures = to_wire(np.full(len(items), temperature, np.float32))
+    return media.run(runtime, items, "extract", begins=begins, temperatures=temperatures)
 
 
 def reference(model: Any, items: list[Any], **options: Any) -> list[list[int]]:
@@ -101,8 +118,11 @@ def reference(model: Any, items: list[Any], **options: Any) -> list[list[int]]:
     said = []
     for item in items:
         frames = torch.from_numpy(item)[None]
+        torch.manual_seed(0)
         told = model.generate(frames, num_beams=1, return_segments=True, **options)
-        ids = told["segments"][0][0]["result"].tolist()
+        segments = told["segments"][0]
+        result = segments[0]["result"] if segments else torch.zeros(0)
+        ids = (result["sequences"] if isinstance(result, dict) else result).tolist()
         begin = (START, TRANSCRIBE, TRANSLATE, NO_TIMES, GERMAN, ENGLISH)
         said.append([token for token in ids if token not in (*begin, END)])
     return said

@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
+import torch
 
 from shoal.runtimes.torch.runtime import TorchRuntime
-from shoal.wire.arrays import from_wire
+from shoal.tasks.transcript import (
+    LEAST_LOGPROB,
+    MOST_COMPRESSION,
+    NO_SPEECH,
+    TEMPERATURES,
+    is_silence,
+)
+from shoal.wire.arrays import from_wire, to_wire
 from tests.runtimes.torch import made, media
 from tests.runtimes.torch.speech import (
     ENGLISH,
     FRAMES,
     GERMAN,
     NO_TIMES,
+    START,
+    TRANSCRIBE,
+    TRANSLATE,
     clips,
+    heard,
     hidden,
     load,
     reference,
     save,
+    terms,
     texts,
 )
 
@@ -41,7 +55,7 @@ def test_transcripts_equal_transformers(
     model = save(tmp_path, several=several)
     runtime.load(load(tmp_path, times=times))
     items = clips(19)  # several passes
-    ours = texts(media.run(runtime, items, "extract"))
+    ours = texts(heard(runtime, items))
     if several:
         assert {text[0] for text in ours} == {GERMAN, ENGLISH}
         ours = [text[1:] for text in ours]
@@ -58,10 +72,98 @@ def test_language_and_task_may_be_given(runtime: TorchRuntime, tmp_path: Path) -
     items = clips(5)
     for language in ("de", "en"):
         runtime.load(load(tmp_path, language=language, task="translate", times=False))
-        ours = texts(media.run(runtime, items, "extract"))
+        ours = texts(heard(runtime, items))
         assert {text[0] for text in ours} == {GERMAN if language == "de" else ENGLISH}
         theirs = reference(model, items, language=language, task="translate")
         assert [text[1:] for text in ours] == theirs
+
+
+#: As `tasks.transcript` has them. No more than the likeliest 50 tokens is not of Whisper.
+FALLBACK: dict[str, Any] = {
+    "temperature": TEMPERATURES,
+    "compression_ratio_threshold": MOST_COMPRESSION,
+    "logprob_threshold": LEAST_LOGPROB,
+    "no_speech_threshold": NO_SPEECH,
+    "top_k": 0,
+}
+
+
+def test_texts_that_went_wrong_are_said_again_as_transformers_does(
+    runtime: TorchRuntime, tmp_path: Path
+) -> None:
+    model = save(tmp_path, several=False)
+    with torch.no_grad():  # so that some texts are sure enough, at once or later
+        model.model.decoder.embed_tokens.weight *= 1.4
+    model.save_pretrained(tmp_path)
+    runtime.load(load(tmp_path))
+    items = clips(24)
+    done = media.run(runtime, items, "extract")
+    temperatures = {round(told[0][1], 1) for told in terms(done)}
+    assert len(temperatures) > 2
+    ours = texts(done)
+    theirs = reference(model, items, return_timestamps=True, **FALLBACK)
+    silent = [not text for text in theirs]
+    assert [text for text, none in zip(ours, silent, strict=True) if not none] == [
+        text for text in theirs if text
+    ]
+    for told, none in zip(terms(done), silent, strict=True):
+        logs = [log for _, log in told[2:]]
+        assert is_silence(sum(logs) / len(logs), math.exp(told[1][1])) == none
+
+
+def test_a_temperature_may_be_given(runtime: TorchRuntime, tmp_path: Path) -> None:
+    model = save(tmp_path, several=False)
+    runtime.load(load(tmp_path))
+    items = clips(6)
+    ours = texts(heard(runtime, items, temperature=0.7))
+    theirs = reference(
+        model, items, return_timestamps=True, temperature=0.7, do_sample=True, top_k=0
+    )
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("language", [GERMAN, -1])
+def test_a_prompt_stands_before_the_text(
+    runtime: TorchRuntime, tmp_path: Path, language: int
+) -> None:
+    model = save(tmp_path, several=True, prev_sot_token_id=4)
+    runtime.load(load(tmp_path))
+    items = clips(7)
+    prompt = [4, 20, 21, 22]
+    ours = texts(heard(runtime, items, *prompt, START, language, TRANSCRIBE))
+    options = {"language": "de"} if language == GERMAN else {}
+    theirs = reference(
+        model,
+        items,
+        return_timestamps=True,
+        task="transcribe",
+        prompt_ids=torch.tensor(prompt),
+        **options,
+    )
+    assert [prompt + text[1:] for text in ours] == theirs
+
+
+def test_clips_of_one_batch_may_begin_in_their_own_ways(
+    runtime: TorchRuntime, tmp_path: Path
+) -> None:
+    save(tmp_path, several=True)
+    runtime.load(load(tmp_path))
+    items = clips(4)
+    ways = [(), (START, GERMAN, TRANSLATE), (4, 20, START, -1, TRANSCRIBE), ()]
+    rising = [0.0, 0.0, 0.5, -1.0]
+    together = terms(
+        media.run(
+            runtime,
+            items,
+            "extract",
+            begins=[to_wire(np.array(way, np.int32)) for way in ways],
+            temperatures=to_wire(np.array(rising, np.float32)),
+        )
+    )
+    for item, way, temperature, told in zip(items, ways, rising, together, strict=True):
+        (alone,) = terms(heard(runtime, [item], *way, temperature=temperature))
+        assert [token for token, _ in told] == [token for token, _ in alone]
+        np.testing.assert_allclose([n for _, n in told], [n for _, n in alone], atol=1e-4)
 
 
 def test_a_clip_is_the_same_in_any_batch(runtime: TorchRuntime, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from shoal.runtimes.torch.runtime import TorchRuntime
 from shoal.settings import WorkerSettings
 from shoal.tasks.encode import Item, Media
 from shoal.tasks.fde import WIDTH
-from shoal.values import EncodeParams, ExtractParams, ScoreParams
+from shoal.values import EncodeParams, ExtractParams, ScoreParams, Speech
 from shoal.wire.arrays import from_wire
 from shoal.wire.outputs import read_outputs
 from shoal.worker.batches import packed
@@ -138,8 +138,44 @@ def test_sound_becomes_a_transcript_with_times(tmp_path: Path) -> None:
     assert 0 <= edges[0] < 0.4 < edges[-1] <= 1.0
     words = told["text"].split()
     assert words == " ".join(segment["text"] for segment in told["segments"]).split()
-    said = from_wire(done.arrays["extract"])
-    assert len(words) == np.count_nonzero(said < 50)
+    said = from_wire(done.indices["extract"])
+    assert len(words) == np.count_nonzero((said >= 0) & (said < 50))
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_what_a_transcript_begins_with(tmp_path: Path, several: bool) -> None:
+    whisper(tmp_path, several=several)
+    card = whisper_card(languages=[] if several else ["en"])
+    made = preparer(card, tmp_path)
+    sound = Media(sound_file(np.zeros(400, np.float32), 1600, "WAV", "FLOAT"))
+
+    def begin(**asked: Any) -> list[int]:
+        (item,) = made.prepare([sound], ExtractParams(speech=Speech(**asked)))
+        assert isinstance(item, Prepared), item
+        (window,) = item.sequences
+        assert window.begin is not None
+        assert window.temperature == asked.get("temperature")
+        return [int(token) for token in window.begin]
+
+    language = {"en": [speech.ENGLISH], None: [-1]} if several else {"en": [], None: []}
+    task = [speech.TRANSCRIBE] if several else []
+    assert begin(temperature=0.5) == [speech.START, *language[None], *task]
+    assert begin(language="EN") == [speech.START, *language["en"], *task]
+    unknown = "it knows de, en" if several else "it knows en alone"
+    with pytest.raises(InvalidRequest, match=unknown):
+        made.prepare([sound], ExtractParams(speech=Speech("fr")))
+    with pytest.raises(InvalidRequest, match="reads no prompt"):
+        begin(prompt="w1 w2")
+    if several:
+        assert begin(task="translate")[-1] == speech.TRANSLATE
+        whisper(tmp_path, several=True, prev_sot_token_id=3)
+        made = preparer(card, tmp_path)
+        words = " ".join(f"w{n}" for n in range(20, 40))
+        # Half of a text of 24 tokens, less the marker.
+        assert begin(prompt=words)[:-3] == [3, *range(29, 40)]
+    else:
+        with pytest.raises(InvalidRequest, match="cannot translate"):
+            begin(task="translate")
 
 
 @pytest.mark.parametrize(

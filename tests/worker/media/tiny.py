@@ -19,7 +19,7 @@ WORDS = ["<start>", *(f"w{n}" for n in range(2, towers.END)), "<end>"]
 
 def tokenizer(folder: Path, words: list[str], around: bool) -> None:
     made = Tokenizer(models.WordLevel({word: n + 1 for n, word in enumerate(words)}, "w2"))
-    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    made.pre_tokenizer = pre_tokenizers.Split(" ", "removed" if around else "merged_with_next")
     if around:
         special = [("<start>", 1), ("<end>", towers.END)]
         made.post_processor = processors.TemplateProcessing("<start> $A <end>", None, special)
@@ -64,9 +64,9 @@ def colmodernvbert(folder: Path, most: int = 512) -> Any:
     return model
 
 
-def whisper(folder: Path) -> Any:
-    """Windows of 0.4 s, as its frames are of 10 ms."""
-    model = speech.save(folder, several=True)
+def whisper(folder: Path, *, several: bool = True, **rules: Any) -> Any:
+    """Windows of 0.4 s, as its frames are of 10 ms; words have their space before them."""
+    model = speech.save(folder, several=several, **rules)
     said = {"feature_size": 16, "sampling_rate": 1600, "hop_length": 16, "n_fft": 40}
     (folder / "preprocessor_config.json").write_text(json.dumps(said | {"chunk_length": 0.4}))
     tokenizer(folder, [f" w{n}" for n in range(1, 50)], False)

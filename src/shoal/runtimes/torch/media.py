@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from shoal.errors import InvalidItem
-from shoal.runtimes.torch.packed import Group, Packed
+from shoal.runtimes.torch.packed import Beginning, Group, Packed
 
 Media = NDArray[Any]
 
@@ -93,18 +93,23 @@ def pack_media(
     *,
     pass_tokens: int,
     device: torch.device,
+    beginnings: list[Beginning] | None = None,
 ) -> list[Packed]:
     """Packs media into passes of at most `pass_tokens` rows (or as many items as the
     encoder wants together).
 
-    items: those of the whole batch. rows: the positions of those to take.
+    items, beginnings: those of the whole batch. rows: the positions of those to take.
     """
     step = takes.items(pass_tokens)
     passes = []
     for start in range(0, len(rows), step):
         chosen = rows[start : start + step]
         media = torch.from_numpy(takes.stacked([items[row] for row in chosen]))
-        passes.append(laid_out(media.to(device, non_blocking=True), takes.tokens, chosen))
+        packed = laid_out(media.to(device, non_blocking=True), takes.tokens, chosen)
+        if beginnings is not None:
+            own = [beginnings[row] for row in chosen]
+            packed = msgspec.structs.replace(packed, beginnings=own)
+        passes.append(packed)
     return passes
 
 

@@ -15,7 +15,7 @@ from shoal.errors import ErrorInfo, InvalidItem, InvalidRequest, TooManyTokens, 
 from shoal.runtimes.torch.heads.base import Head, HeadOutput
 from shoal.runtimes.torch.loading import load_parts
 from shoal.runtimes.torch.media import Media, Takes, among_tokens, pack_media
-from shoal.runtimes.torch.packed import Packed, filled, pack
+from shoal.runtimes.torch.packed import Beginning, Packed, filled, pack
 from shoal.runtimes.torch.restoring import restored
 from shoal.wire.outputs import Output
 from shoal.wire.socket import Load
@@ -31,7 +31,7 @@ class Batch(msgspec.Struct, frozen=True):
     [items], tokens of the first of two segments, 0 where there is one; `inputs`, an array an item,
     which counts where the item has no tokens or the model reads images among them; `seen` [items],
     its first tokens that are attended to, 0 for all; `marks` [sum of lengths], the tokens that stand
-    for words and labels."""
+    for words and labels; `beginnings`, one an item, of the texts of sound."""
 
     tokens: NDArray[np.int32]
     lengths: NDArray[np.int64]
@@ -39,6 +39,7 @@ class Batch(msgspec.Struct, frozen=True):
     inputs: list[Media] | None = None
     seen: NDArray[np.int32] | None = None
     marks: NDArray[np.uint8] | None = None
+    beginnings: list[Beginning] | None = None
 
 
 class Outputs(msgspec.Struct, frozen=True):
@@ -141,7 +142,12 @@ class Model:
             return passes
         media = fit[batch.lengths[fit] == 0]
         return passes + pack_media(
-            batch.inputs, media, self._takes, pass_tokens=room, device=device
+            batch.inputs,
+            media,
+            self._takes,
+            pass_tokens=room,
+            device=device,
+            beginnings=batch.beginnings,
         )
 
     def _unfit(self, batch: Batch) -> dict[int, ErrorInfo]:

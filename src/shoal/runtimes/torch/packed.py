@@ -33,6 +33,18 @@ class Group(msgspec.Struct, frozen=True):
     seen: int = 0
 
 
+class Beginning(msgspec.Struct, frozen=True):
+    """How a text that is written down of sound begins.
+
+    Attributes:
+        ids: with -1 where the language that is heard belongs; none: as the model does by itself.
+        temperature: of the choice of tokens; below 0: rising from 0 as the text needs.
+    """
+
+    ids: tuple[int, ...] = ()
+    temperature: float = -1.0
+
+
 class Packed(msgspec.Struct, frozen=True):
     """Some items of a batch, packed.
 
@@ -47,6 +59,7 @@ class Packed(msgspec.Struct, frozen=True):
             0); or the images that stand among the tokens of the items, in packed order.
         marks: uint8 [used], the tokens that stand for words and labels (see `Run`); None: there are
             none. It stays on the host: it says how much is computed.
+        beginnings: of each item of sound; None: as the model does by itself.
     """
 
     rows: NDArray[np.int64]
@@ -58,6 +71,7 @@ class Packed(msgspec.Struct, frozen=True):
     types: Tensor | None = None
     media: Tensor | None = None
     marks: NDArray[np.uint8] | None = None
+    beginnings: list[Beginning] | None = None
 
     @property
     def computed(self) -> int:

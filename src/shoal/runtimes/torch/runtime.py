@@ -29,6 +29,7 @@ from shoal.runtimes.process import rss_bytes
 from shoal.runtimes.torch import memory
 from shoal.runtimes.torch.families.known import FAMILIES
 from shoal.runtimes.torch.model import Batch, Model
+from shoal.runtimes.torch.packed import Beginning
 from shoal.runtimes.torch.threads import compute_alone
 from shoal.wire.arrays import Array, from_wire
 from shoal.wire.outputs import to_wires
@@ -206,7 +207,25 @@ def _read(batch: Run) -> Batch:
     inputs = None if batch.inputs is None else [from_wire(array) for array in batch.inputs]
     if inputs is not None and len(inputs) != len(lengths):
         raise InvalidRequest(f"{len(inputs)} inputs came with {len(lengths)} lengths")
-    return Batch(tokens, lengths, splits, inputs, seen, marks)
+    beginnings = _beginnings(batch, len(lengths))
+    return Batch(tokens, lengths, splits, inputs, seen, marks, beginnings)
+
+
+def _beginnings(batch: Run, items: int) -> list[Beginning] | None:
+    """Raises `InvalidRequest` for those that are not one an item."""
+    if batch.begins is None and batch.temperatures is None:
+        return None
+    ids: list[tuple[int, ...]] = [()] * items
+    if batch.begins is not None:
+        ids = [tuple(_vector(array, "begins").tolist()) for array in batch.begins]
+    temperatures = [-1.0] * items
+    if batch.temperatures is not None:
+        temperatures = from_wire(batch.temperatures).tolist()
+    if not len(ids) == len(temperatures) == items:
+        raise InvalidRequest(
+            f"{len(ids)} beginnings and {len(temperatures)} temperatures came with {items} items"
+        )
+    return [Beginning(*of) for of in zip(ids, temperatures, strict=True)]
 
 
 def _vector(array: Array, what: str, dtype: str = "int32") -> NDArray[Any]:

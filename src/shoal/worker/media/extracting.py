@@ -126,8 +126,19 @@ class SpokenTexts:
         self._transcripts = Transcripts(card, folder)
 
     def asked(self, params: ExtractParams) -> Asked:
-        """All windows of a sound."""
-        return Asked(lambda decoded, windows: several(windows, self._transcripts.finish(decoded)))
+        """All windows of a sound. Raises `InvalidRequest` for a language that it does not know."""
+        speech = params.speech
+        begin = None if speech is None else self._transcripts.begin(speech)
+        temperature = None if speech is None else speech.temperature
+
+        def made(decoded: Decoded, windows: list[Prepared]) -> Prepared:
+            begun = [
+                msgspec.structs.replace(window, begin=begin, temperature=temperature)
+                for window in windows
+            ]
+            return several(begun, self._transcripts.finish(decoded))
+
+        return Asked(made)
 
 
 def extract_media(card: Card, folder: Path, texts: TextPreparer | None) -> Extracts | None:

@@ -166,6 +166,10 @@ class Memory(msgspec.Struct):
     said: list[Pair]
     length: int = 0
 
+    def forget(self) -> None:
+        """Nothing was said yet."""
+        self.length = 0
+
     def keep(self, clips: Tensor) -> Memory:
         """That of these clips alone."""
         heard = [(keys[clips], values[clips]) for keys, values in self.heard]

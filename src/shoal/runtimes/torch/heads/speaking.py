@@ -22,7 +22,10 @@ class Speaker(Protocol):
     bytes_per_token: int
 
     def listen(self, hidden: Tensor) -> Any:
-        """What is kept of clips, hidden [clips, frames, width]; its ``keep(clips)`` is that of some."""
+        """What is kept of clips, hidden [clips, frames, width].
+
+        Its ``keep(clips)`` is that of some; after its ``forget()`` nothing was said yet.
+        """
 
     def say(self, tokens: Tensor, memory: Any) -> Tensor:
         """Logits of the next token, [clips, vocabulary] float32, after `tokens` [clips, n] more."""

@@ -1,9 +1,10 @@
-"""Token ids of what is said in each clip, greedily, as generation_config.json rules.
+"""Token ids of what is said in each clip, as generation_config.json rules.
 
-A row of a clip holds the language that was heard, if the model knows several; then its text, with
-a time before and after each piece where times are asked for. Neither what every text begins with
-nor the end is told. Reference: `transformers.models.whisper.generation_whisper`, clips of one
-window, no sampling.
+Terms of a clip, each an id and a number: -1 and the temperature at which the text was said; the id
+of silence and the logarithm of its likelihood; the language, if the model knows several; then the text
+with a time before and after each piece, where times are asked for, and its end, each with its logarithm.
+What a text begins with is not told. Reference: `transformers.models.whisper.generation_whisper`, clips of
+one window.
 """
 
 from __future__ import annotations
@@ -12,125 +13,62 @@ from typing import Any, Literal
 
 import msgspec
 import torch
-from torch import Tensor
 
 from shoal.errors import ModelLoadFailed, nearest
 from shoal.runtimes.torch.configs import read_config
 from shoal.runtimes.torch.heads.base import Ground, Head, HeadOutput, read_options
-from shoal.runtimes.torch.heads.speaking import Speaker
-from shoal.runtimes.torch.heads.times import Times
-from shoal.runtimes.torch.packed import Packed
+from shoal.runtimes.torch.heads.writing import HEARD, Rules, Text, Writer
+from shoal.runtimes.torch.packed import Beginning, Packed
 
-_NEVER = float("-inf")
+#: In place of an id, where the temperature stands.
+_TEMPERATURE = -1
 
 
 class TranscriptOptions(msgspec.Struct, frozen=True):
-    """`language`: as ``en``; None: heard. `task`: translating is into English."""
+    """Of texts that nothing else is said of. `language`: as ``en``; None: heard. `task`: translating
+    is into English."""
 
     language: str | None = None
     task: Literal["transcribe", "translate"] = "transcribe"
     times: bool = True
 
 
-class Rules(msgspec.Struct, frozen=True):
-    """The keys of generation_config.json that change what is said."""
-
-    decoder_start_token_id: int
-    eos_token_id: int
-    no_timestamps_token_id: int
-    suppress_tokens: list[int] | None = None
-    begin_suppress_tokens: list[int] | None = None
-    max_initial_timestamp_index: int | None = None
-    lang_to_id: dict[str, int] = {}
-    task_to_id: dict[str, int] = {}
-
-
 def transcript(options: dict[str, Any], ground: Ground) -> Head:
-    """Ragged rows: [tokens] int32."""
+    """Terms, as above."""
     asked = read_options(options, TranscriptOptions)
     if ground.layout.speaker is None:
         raise ModelLoadFailed("head 'transcript' needs a decoder of speech")
     rules = read_config(ground.layers.folder / "generation_config.json", Rules)
     speaker = ground.layout.speaker(ground.layers)
-    writer = Writer(speaker, rules, asked, ground.layers.device)
+    own = _own(rules, asked)
+    writer = Writer(speaker, rules, ground.layers.device)
 
-    def compute(hidden: Tensor, packed: Packed) -> HeadOutput:
-        texts = writer.write(hidden.view(len(packed.rows), packed.longest, -1))
-        lengths = torch.tensor([len(text) for text in texts])
-        ids = [token for text in texts for token in text]
-        return HeadOutput(torch.tensor(ids, dtype=torch.int32), lengths)
+    def compute(hidden: torch.Tensor, packed: Packed) -> HeadOutput:
+        clips = len(packed.rows)
+        given = packed.beginnings or [Beginning()] * clips
+        beginnings = [b if b.ids else msgspec.structs.replace(b, ids=own) for b in given]
+        texts = writer.write(hidden.view(clips, packed.longest, -1), beginnings)
+        return _terms(texts, rules)
 
-    return Head(compute, bytes_per_token=speaker.bytes_per_token)
+    # Clips that are heard again for another try are held a second time.
+    return Head(compute, bytes_per_token=2 * speaker.bytes_per_token)
 
 
-class Writer:
-    """Writes down what a speaker says of clips."""
-
-    def __init__(
-        self, speaker: Speaker, rules: Rules, asked: TranscriptOptions, device: torch.device
-    ) -> None:
-        self._speaker, self._rules, self._device = speaker, rules, device
-        self._language = None if asked.language is None else _language(asked.language, rules)
-        task = rules.task_to_id.get(asked.task)
-        if asked.task != "transcribe" and task is None:
-            raise ModelLoadFailed("this model cannot translate; it has no `task_to_id`")
-        self._after = [] if task is None else [task]
-        self._times: Times | None = None
-        if asked.times:
-            self._times = Times(
-                rules.no_timestamps_token_id, rules.eos_token_id, rules.max_initial_timestamp_index
-            )
-        else:
-            self._after.append(rules.no_timestamps_token_id)
-        self._barred = torch.tensor(rules.suppress_tokens or [], device=device).long()
-        first = [*(rules.begin_suppress_tokens or [])]
-        self._barred_first = torch.tensor(first, device=device).long()
-
-    def write(self, hidden: Tensor) -> list[list[int]]:
-        """The text of each clip: hidden [clips, frames, width]."""
-        memory = self._speaker.listen(hidden)
-        start = self._tokens([[self._rules.decoder_start_token_id]] * len(hidden))
-        languages = self._heard(start, memory)
-        texts: list[list[int]] = [[] for _ in languages]
-        begun = [known + self._after for known in languages]
-        if self._rules.lang_to_id:
-            new = self._tokens(begun)  # the start was said to hear the language
-        else:
-            new = torch.cat([start, self._tokens(begun)], 1)
-        room = self._speaker.most_tokens - 1 - len(begun[0])
-        going = list(range(len(texts)))
-        while going and room > 0:
-            logits = self._allowed(self._speaker.say(new, memory), [texts[n] for n in going])
-            said = logits.argmax(1).tolist()
-            left = [place for place, token in enumerate(said) if token != self._rules.eos_token_id]
-            for place in left:
-                texts[going[place]].append(said[place])
-            if len(left) < len(going):
-                memory = memory.keep(torch.tensor(left, device=self._device).long())
-            going = [going[place] for place in left]
-            new = self._tokens([[said[place]] for place in left])
-            room -= 1
-        return [known + text for known, text in zip(languages, texts, strict=True)]
-
-    def _tokens(self, ids: list[list[int]]) -> Tensor:
-        return torch.tensor(ids, dtype=torch.int64, device=self._device)
-
-    def _heard(self, start: Tensor, memory: Any) -> list[list[int]]:
-        """The language of each clip, if the model knows several."""
-        known = sorted(self._rules.lang_to_id.values())
-        if not known:
-            return [[] for _ in start]
-        logits = self._speaker.say(start, memory)
-        if self._language is not None:
-            return [[self._language] for _ in start]
-        best = logits[:, known].argmax(1)
-        return [[known[place]] for place in best.tolist()]
-
-    def _allowed(self, logits: Tensor, texts: list[list[int]]) -> Tensor:
-        logits[:, self._barred] = _NEVER
-        if not texts[0]:
-            logits[:, self._barred_first] = _NEVER
-        return logits if self._times is None else self._times.allowed(logits, texts)
+def _own(rules: Rules, asked: TranscriptOptions) -> tuple[int, ...]:
+    """What texts begin with. Raises `ModelLoadFailed` for what the model cannot do."""
+    ids = [rules.decoder_start_token_id]
+    if asked.language is not None:
+        ids.append(_language(asked.language, rules))
+    elif rules.lang_to_id:
+        ids.append(HEARD)
+    task = rules.task_to_id.get(asked.task)
+    if task is not None:
+        ids.append(task)
+    elif asked.task != "transcribe":
+        raise ModelLoadFailed("this model cannot translate; it has no `task_to_id`")
+    if not asked.times:
+        ids.append(rules.no_timestamps_token_id)
+    return tuple(ids)
 
 
 def _language(name: str, rules: Rules) -> int:
@@ -142,3 +80,14 @@ def _language(name: str, rules: Rules) -> int:
             + (f"it knows {', '.join(known)}" if known else "it knows one alone")
         )
     return rules.lang_to_id[token]
+
+
+def _terms(texts: list[Text], rules: Rules) -> HeadOutput:
+    ids: list[int] = []
+    values: list[float] = []
+    for text in texts:
+        ids += [_TEMPERATURE, rules.silence, *text.language, *text.ids]
+        values += [text.temperature, text.silence, *(0.0 for _ in text.language), *text.logs]
+    lengths = torch.tensor([2 + len(text.language) + len(text.ids) for text in texts])
+    terms = torch.tensor(ids, dtype=torch.int32)
+    return HeadOutput(torch.tensor(values, dtype=torch.float32), lengths, terms)
