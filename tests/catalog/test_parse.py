@@ -111,6 +111,11 @@ def test_profiles_carry_options_for_the_runtime() -> None:
             "f.yaml:5: tasks.extract.template: 'This is {}.' has no place for {label}",
         ),
         (
+            "encode: {dense: {dim: 32}}",
+            "extract: {head: sequence-labels, labels: [safe, bad], harmless: [save]}",
+            "f.yaml:5: tasks.extract.harmless: 'save' is none of its labels (did you mean 'safe'?)",
+        ),
+        (
             "{dim: 32}",
             "{dim: 32}, default_prompt: q",
             "f.yaml:5: tasks.encode.default_prompt: 'q' is no key of prompts",

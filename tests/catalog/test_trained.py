@@ -68,6 +68,10 @@ IDENTITY = "torch.nn.modules.linear.Identity"
             Tasks(extract=ExtractTask("sequence-labels")),
         ),
         (
+            classifier(id2label={"0": "Not_Toxic", "1": "toxic", "2": "Neutral"}),
+            Tasks(extract=ExtractTask("sequence-labels", harmless=["Not_Toxic", "Neutral"])),
+        ),
+        (
             classifier(id2label={"0": "ENTAILMENT", "1": "other"}),
             Tasks(extract=ExtractTask("nli")),
         ),
@@ -141,6 +145,7 @@ def test_what_is_refused_of_a_gliner(
         (sparse(pooling_strategy="sum"), "pools by sum; supported is max"),
         (sparse(activation_function="gelu"), "activation_function gelu; supported are relu"),
         (sparse() | {"1_SpladePooling/config.json": None}, "so the pooling is unknown"),
+        (classifier("BertForMaskedLM"), "BertForMaskedLM and does not say what its vectors are"),
         (sparse() | plain_files(), "names BertModel, not a class that is ForMaskedLM"),
     ],
 )

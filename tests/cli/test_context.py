@@ -30,6 +30,21 @@ def test_the_file_may_be_named_by_a_variable(toml: Path) -> None:
     assert settings.lanes == ["cpu", "cpu"]
 
 
+@pytest.mark.parametrize(
+    ("environ", "folder"),
+    [
+        ({}, None),
+        ({"XDG_CACHE_HOME": "/caches"}, "/caches/shoal"),
+        ({"XDG_CACHE_HOME": "caches"}, None),  # the rule: only absolute paths count
+        ({"XDG_CACHE_HOME": "/caches", "SHOAL_CACHE_DIR": "/mine"}, "/mine"),
+    ],
+)
+def test_the_users_cache_directory_holds_models(
+    environ: dict[str, str], folder: str | None
+) -> None:
+    assert load_settings(WorkerSettings, {}, None, environ).cache_dir == folder
+
+
 def test_lists_come_with_commas() -> None:
     assert load_settings(WorkerSettings, {"lanes": "cpu, cuda:0"}, None, {}).lanes == [
         "cpu",

@@ -135,15 +135,22 @@ def test_extract(client: shoal.Client, card: Card, direct: Direct) -> None:
             same_answers(told[key], expected[key])
 
 
+#: Of a segment, beside where it lies.
+SURELY = ("avg_logprob", "no_speech_prob", "compression_ratio")
+
+
 def same_answers(ours: Any, theirs: Any) -> None:
     """Equal but for the last digits of scores, by which labels are sorted."""
-    if isinstance(theirs, str):
+    if isinstance(theirs, str | float):
         assert ours == theirs
         return
     ours, theirs = (sorted(rows, key=place_of) for rows in (ours, theirs))
-    scores, expected = ([row.pop("score", 0.0) for row in rows] for rows in (ours, theirs))
+    scores, expected = (
+        [[row.pop(name, 0.0) for name in ("score", *SURELY)] for row in rows]
+        for rows in (ours, theirs)
+    )
     assert ours == theirs
-    np.testing.assert_allclose(scores, expected, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(scores, expected, rtol=1e-3, atol=2e-4)
 
 
 def place_of(row: dict[str, Any]) -> tuple[Any, ...]:

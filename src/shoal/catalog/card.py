@@ -143,6 +143,7 @@ class ExtractTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
             looked for where a caller names nothing.
         threshold: least score of what is told.
         multi_label: whether a text may have several labels, each scored by itself.
+        harmless: labels that flag no text where texts are moderated.
         template: of the hypothesis that ``nli`` tests, or of the text that ``image-text`` compares
             with an image, with ``{label}``.
     """
@@ -160,6 +161,7 @@ class ExtractTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     threshold: float | None = None
     multi_label: bool = False
     template: str | None = None
+    harmless: list[str] = []
 
 
 class Tasks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

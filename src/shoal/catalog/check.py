@@ -196,6 +196,10 @@ def _score(task: ScoreTask, encode: EncodeTask | None) -> Iterator[Problem]:
 def _extract(task: ExtractTask) -> Iterator[Problem]:
     if task.template is not None and "{label}" not in task.template:
         yield ("tasks", "extract", "template"), f"'{task.template}' has no place for {{label}}"
+    for name in task.harmless:
+        if task.labels and name not in task.labels:
+            text = f"'{name}' is none of its labels{nearest(name, task.labels)}"
+            yield ("tasks", "extract", "harmless"), text
 
 
 def _profile(profile: Profile) -> Iterator[Problem]:

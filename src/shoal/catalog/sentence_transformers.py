@@ -60,7 +60,9 @@ class Pipeline(msgspec.Struct, frozen=True):
     instruction_prompt: str | None = None
 
 
-class _Module(msgspec.Struct):
+class Module(msgspec.Struct):
+    """An entry of `modules.json`."""
+
     type: str
     path: str = ""
 
@@ -107,7 +109,7 @@ def model_of(found: Found) -> Model:
 
 def module_kinds(found: Found) -> list[str]:
     """The classes of its modules, in their order. Raises `CardError` for code of its own."""
-    return [_kind(module, found) for module in found.read("modules.json", list[_Module]) or []]
+    return [_kind(module, found) for module in found.read("modules.json", list[Module]) or []]
 
 
 def read_pipeline(found: Found) -> Pipeline | None:
@@ -116,7 +118,7 @@ def read_pipeline(found: Found) -> Pipeline | None:
     Raises:
         CardError: the pipeline does something that Shoal does not compute.
     """
-    modules = found.read("modules.json", list[_Module])
+    modules = found.read("modules.json", list[Module])
     if modules is None:
         return None
     stages = _stages(modules, found)
@@ -156,7 +158,7 @@ class _Stages(msgspec.Struct):
     normalize: bool
 
 
-def _stages(modules: list[_Module], found: Found) -> _Stages:
+def _stages(modules: list[Module], found: Found) -> _Stages:
     kinds = [_kind(module, found) for module in modules]
     dense = [module.path for module, kind in zip(modules, kinds, strict=True) if kind == "Dense"]
     plain = ["Transformer", "Pooling", *(["Dense"] * len(dense))]
@@ -170,10 +172,18 @@ def _stages(modules: list[_Module], found: Found) -> _Stages:
 
 def _projected(found: Found, stages: _Stages) -> int | None:
     """The width that the last Dense module gives; None where there is none."""
-    dim = None
-    for path in stages.projections:
-        if stages.transformer:
-            raise CardError(f"{found.where}: {path} must lie in the folder of the encoder")
+    if not stages.projections:
+        return None
+    if stages.transformer:
+        first = stages.projections[0]
+        raise CardError(f"{found.where}: {first} must lie in the folder of the encoder")
+    return projected(found, stages.projections)
+
+
+def projected(found: Found, paths: list[str]) -> int:
+    """The width that the last of these Dense modules gives, at least one. Raises `CardError`."""
+    dim = 0
+    for path in paths:
         config = found.read(f"{path}/config.json", _Dense)
         if config is None:
             raise CardError(f"{found.where}: {path}/config.json is missing")
@@ -185,7 +195,7 @@ def _projected(found: Found, stages: _Stages) -> int | None:
     return dim
 
 
-def _kind(module: _Module, found: Found) -> str:
+def _kind(module: Module, found: Found) -> str:
     kind = module.type.rpartition(".")[2]
     if not module.type.startswith("sentence_transformers."):
         raise CardError(f"{found.where}: module '{module.type}' is code of its own, never run here")

@@ -20,12 +20,35 @@ from shoal.catalog.card import (
 from shoal.catalog.encoder import Config, read_config
 from shoal.catalog.folder import Found
 from shoal.catalog.gliner import FILE
+from shoal.catalog.late import read_late
 from shoal.catalog.pages import Processor, query_prefix
 from shoal.catalog.preprocessing import TOGETHER
 from shoal.catalog.sentence_transformers import Pipeline, model_of, module_kinds, transformer_of
 from shoal.errors import CardError
 
 _ACTIVATIONS = {"Sigmoid": "sigmoid", "Identity": "identity"}
+#: What moderation models call a text that has nothing wrong with it.
+_HARMLESS = frozenset(
+    [
+        "benign",
+        "clean",
+        "ham",
+        "harmless",
+        "neutral",
+        "none",
+        "normal",
+        "ok",
+        "other",
+        "safe",
+        "sfw",
+        "non-hate",
+        "non-toxic",
+        "nontoxic",
+        "not-hate",
+        "not-toxic",
+        "nothate",
+    ]
+)
 _SEQUENCE, _TOKENS, _MASKED = "ForSequenceClassification", "ForTokenClassification", "ForMaskedLM"
 #: Of pages, by a vector for each of their parts.
 _PAGES = "ForRetrieval"
@@ -67,6 +90,9 @@ def read_trained(found: Found) -> Trained | None:
     config = read_config(found) or Config()
     if FILE in found.sizes:
         return _trained(found, Tasks(extract=ExtractTask("spans")), None, config)
+    late = read_late(found, config)
+    if late is not None:
+        return _trained(found, late.tasks, None, config, late.max_tokens)
     model = model_of(found)
     match model.model_type:
         case "CrossEncoder":
@@ -83,12 +109,21 @@ def read_trained(found: Found) -> Trained | None:
         tasks = Tasks(extract=ExtractTask("token-labels"))
     elif config.is_a(_SEQUENCE):
         tasks = _labels(found, config)
+    elif config.is_a(_MASKED):
+        raise CardError(
+            f"{found.where}: is a {(config.architectures or [''])[0]} and does not say what its "
+            "vectors are; write a card with `encode: {dense: {dim: …, pooling: mean}}` if it was "
+            "trained to embed so, with `encode: {sparse: {head: splade}}` if it gives terms"
+        )
     else:
         return None
     return _trained(found, tasks, None, config)
 
 
-def _trained(found: Found, tasks: Tasks, needs: str | None, config: Config) -> Trained:
+def _trained(
+    found: Found, tasks: Tasks, needs: str | None, config: Config, most: int | None = None
+) -> Trained:
+    """`most`: tokens of a text, where its files say so elsewhere than others do."""
     if needs is not None and not config.is_a(needs):
         what = ", ".join(config.architectures or []) or "nothing"
         raise CardError(f"{found.where}: config.json names {what}, not a class that is {needs}")
@@ -99,7 +134,7 @@ def _trained(found: Found, tasks: Tasks, needs: str | None, config: Config) -> T
             path="",
             pooling="mean",
             normalize=False,
-            max_seq_length=transformer.max_seq_length,
+            max_seq_length=transformer.max_seq_length if most is None else most,
             lowercase=transformer.do_lower_case,
         ),
     )
@@ -178,8 +213,14 @@ def _labels(found: Found, config: Config) -> Tasks:
             "`score: {head: cross-encoder}` if it is a reranker, or with "
             "`extract: {head: sequence-labels}` if it scores single texts"
         )
-    names = [name.lower() for name in _names(found, config)]
-    return Tasks(extract=ExtractTask("nli" if "entailment" in names else "sequence-labels"))
+    names = _names(found, config)
+    if "entailment" in [name.lower() for name in names]:
+        return Tasks(extract=ExtractTask("nli"))
+    return Tasks(extract=ExtractTask("sequence-labels", harmless=list(filter(_harmless, names))))
+
+
+def _harmless(name: str) -> bool:
+    return name.lower().replace("_", "-").replace(" ", "-") in _HARMLESS
 
 
 def _names(found: Found, config: Config) -> list[str]:

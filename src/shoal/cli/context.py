@@ -45,12 +45,17 @@ def load_settings(
     config: Path | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> S:
-    """Fill `struct` from defaults < TOML file < ``SHOAL_*`` variables < flags."""
+    """Fill `struct` from defaults < TOML file < ``SHOAL_*`` variables < flags.
+
+    What ``XDG_CACHE_HOME`` says stands with the defaults.
+    """
     variables = from_environment(environ)
     path = config or (Path(variables["config"]) if variables.get("config") else None)
     for name in CLI_VARIABLES:
         variables.pop(name, None)
     layers: list[tuple[str, Mapping[str, Any]]] = []
+    if (base := environ.get("XDG_CACHE_HOME", "")) and Path(base).is_absolute():
+        layers.append(("environment", {"cache_dir": str(Path(base) / "shoal")}))
     if path is not None:
         layers.append((str(path), read_toml(path)))
     layers.append((f"environment ({ENV_PREFIX}*)", variables))

@@ -69,7 +69,7 @@ def extract(
         typer.Option(
             exists=True, dir_okay=False, help="A JSON schema of the fields to fill in, instead."
         ),
-    ] = None
+    ] = None,
     language: Annotated[
         str | None, typer.Option(help="That is spoken, such as de; unset: as it is heard.")
     ] = None,

@@ -49,7 +49,7 @@ class ScoreBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     query: Annotated[
         msgspec.Raw,
         Meta(
-            description="What all items are scored against; the longer of it and a document is cut.",
+            description="What all items are scored against; kept where documents are cut.",
             extra_json_schema=ITEM_SCHEMA,
         ),
     ]

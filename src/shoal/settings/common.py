@@ -51,7 +51,10 @@ class CommonSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     catalog: Annotated[list[str], doc("More card files or folders of cards; later ones win.")] = []
     cache_dir: Annotated[
         str | None,
-        doc("Where model files from wheels are kept; unset: the user's cache directory."),
+        doc(
+            "Where model files from wheels are kept; unset: `shoal` in the user's cache directory "
+            "(`XDG_CACHE_HOME`)."
+        ),
     ] = None
     offline: Annotated[bool, doc("Never fetch model files; use what is cached.")] = False
     log_level: Annotated[str, doc("`debug`, `info`, `warning` or `error`.")] = "info"

@@ -11,19 +11,15 @@ Scores = NDArray[np.float32]
 
 
 def shares(kept: int, cut: int, room: int) -> tuple[int, int]:
-    """Tokens that stay of two texts of so many: the longer one is cut until both fit.
+    """Tokens that stay of a query and a document of so many: the document is cut, the query kept.
 
-    So the document is cut and the query kept, unless the query has more than half of the room: then
-    each of two long texts gets half, and what a short document leaves is the query's. That is
-    ``longest_first`` of Hugging Face's tokenizers, with which cross-encoders are trained and run.
+    A query that fills all of the room by itself would leave none for any document: then each has half,
+    and what a short document leaves is the query's.
     """
-    if kept + cut <= room:
-        return kept, cut
-    short = min(kept, cut)
-    long = room - short
-    if long < short:
-        short, long = room // 2, room - room // 2
-    return (short, long) if kept <= cut else (long, short)
+    if kept >= room:
+        cut = min(cut, room // 2)
+        return room - cut, cut
+    return kept, min(cut, room - kept)
 
 
 def activated(logits: NDArray[Any], activation: Literal["sigmoid", "identity"]) -> Scores:

@@ -16,7 +16,7 @@ from shoal.errors import SourceError
 WEIGHTS = "*.safetensors"
 TOKENIZER = "tokenizer.json"
 #: Configuration, tokenizer, licence and model card.
-TEXT_FILES = ["*.json", "*.txt", "*.md", "*.jinja", "LICENSE*"]
+TEXT_FILES = ["*.json", "*.txt", "*.md", "*.jinja", "LICENSE*", "artifact.metadata"]
 DATA_FILES = [WEIGHTS, *TEXT_FILES]
 #: Copies of the weights in other formats, with configuration of their own.
 FOREIGN_FOLDERS = ["onnx/*", "openvino/*", "tf_model/*", "flax_model/*", "coreml/*"]

@@ -25,28 +25,6 @@ from shoal.values import ExtractParams
 
 #: From here on a class counts, where the model's card names no threshold.
 THRESHOLD = 0.5
-#: What moderation models call a text that has nothing wrong with it; such a class flags none.
-HARMLESS = frozenset(
-    [
-        "benign",
-        "clean",
-        "ham",
-        "harmless",
-        "neutral",
-        "none",
-        "normal",
-        "ok",
-        "other",
-        "safe",
-        "sfw",
-        "non-hate",
-        "non-toxic",
-        "nontoxic",
-        "not-hate",
-        "not-toxic",
-        "nothate",
-    ]
-)
 
 
 class ModerationsBody(msgspec.Struct, frozen=True):
@@ -152,9 +130,6 @@ def _result(item: ItemAnswer, card: Card) -> ModerationResult:
     least = THRESHOLD if task is None or task.threshold is None else task.threshold
     scores = {label["label"]: float(label["score"]) for label in labels}
     categories = {name: score >= least for name, score in scores.items()}
-    flagged = any(held and not _harmless(name) for name, held in categories.items())
+    harmless = () if task is None else task.harmless
+    flagged = any(held and name not in harmless for name, held in categories.items())
     return ModerationResult(flagged, categories, scores, {name: ["text"] for name in scores})
-
-
-def _harmless(name: str) -> bool:
-    return name.lower().replace("_", "-").replace(" ", "-") in HARMLESS
