@@ -83,7 +83,8 @@ def test_files_are_named_in_the_lines(gateway: ScriptedGateway, tmp_path: Path) 
     result = run("--files", str(tmp_path), "--json")
     assert result.exit_code == 1
     first, second = (json.loads(line) for line in result.stdout.splitlines())
-    assert first["error"]["code"] == "invalid_item"
+    assert (first["error"]["code"], first["file"]) == ("invalid_item", str(tmp_path / "a.wav"))
+    assert f"error: {tmp_path / 'a.wav'}: " in result.stderr
     assert second["file"] == str(tmp_path / "b.wav")
     assert (second["text"], second["language"]) == ("hello", "en")
     assert gateway.seen[0].body["items"] == [b"RIFF\x00a.wav", b"RIFF\x00b.wav"]

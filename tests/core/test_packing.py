@@ -694,6 +694,18 @@ def test_the_place_of_a_pinned_model_is_as_large_as_its_files_tell() -> None:
     assert worker.demand(1.0, n=0.1) == [], "it does not fit beside"
 
 
+def test_a_pinned_model_whose_files_are_too_large_is_refused_before_it_is_loaded() -> None:
+    worker = Worker(not_here("m", 20), spec("n", 40), pinned=["m", "n"])
+    worker.tell(ev.Ticked())
+    worker.loaded("n", 40)
+    assert worker.tell(ev.Fetched("m", 90 * MB)) == []
+    model = worker.core.models["m"]
+    assert (model.state, worker.core.pinned_failed()) == ("failed", ["m"])
+    assert "estimated to hold 90 MB and lane cpu has 60 MB for it" in (model.reason or "")
+    assert "raise memory_bytes" in (model.reason or "")
+    assert worker.core.lanes["cpu"].memory.used == 40 * MB
+
+
 def test_another_model_is_loaded_while_files_are_fetched() -> None:
     worker = Worker(not_here("n"), spec("o", 20))
     assert worker.demand(0.0, n=9.0) == [ev.Fetch("n", LIMIT_S)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -85,24 +85,37 @@ def wants_lines(output: str | None, as_json: bool) -> bool:
     return as_json or output is not None
 
 
-def tell_errors(told: Told) -> None:
-    """What failed, a line each, on stderr."""
-    for error in told.errors.values():
-        print(f"error: {error.message}", file=sys.stderr)
+def tell_errors(told: Told, paths: Sequence[str] = ()) -> None:
+    """What failed, a line each, on stderr; of items that are files with its path."""
+    for position, error in told.errors.items():
+        what = f"{paths[position]}: " if paths else ""
+        print(f"error: {what}{error.message}", file=sys.stderr)
 
 
-def write_lines(output: str | None, told: Told, answer: Callable[[int], dict[str, Any]]) -> None:
-    """A line an item; `answer` tells of the item in row so many of those that have an answer."""
+def write_lines(
+    output: str | None,
+    told: Told,
+    answer: Callable[[int], dict[str, Any]],
+    paths: Sequence[str] = (),
+) -> None:
+    """A line an item, which failed or not; of items that are files with its path.
+
+    `answer` tells of the item in row so many of those that have an answer.
+    """
     with opened(output) as file:
-        file.writelines(_lines(told, answer))
+        file.writelines(_lines(told, answer, paths))
 
 
-def _lines(told: Told, answer: Callable[[int], dict[str, Any]]) -> Iterator[bytes]:
+def _lines(
+    told: Told, answer: Callable[[int], dict[str, Any]], paths: Sequence[str]
+) -> Iterator[bytes]:
     import orjson
 
     row = 0
     for position in range(len(told.tokens)):
         line: dict[str, Any] = {"index": position}
+        if paths:
+            line["file"] = paths[position]
         if (error := told.errors.get(position)) is not None:
             line["error"] = {"code": error.code, "message": error.message}
         else:

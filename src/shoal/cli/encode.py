@@ -113,7 +113,14 @@ def encode(
             bulk=bulk,
             priority=priority,
         )
-    _deliver(encoded, names, form, output)
+    paths = names if files else []
+    tell_errors(encoded, paths)
+    if form == "table":
+        _show(encoded, names)
+    elif form == "jsonl":
+        write_lines(output, encoded, lambda row: _line(encoded, row), paths)
+    else:
+        _save(encoded, output)
     if encoded.errors:
         raise typer.Exit(1)
 
@@ -131,16 +138,6 @@ def _form(output: str | None, as_json: bool, dtype: DType, outputs: list[str]) -
             "a .npy file holds dense vectors alone, and no scales of int8 and uint8: add --json"
         )
     return "npy"
-
-
-def _deliver(encoded: Encoded, names: list[str], form: str, output: str | None) -> None:
-    tell_errors(encoded)
-    if form == "table":
-        _show(encoded, names)
-    elif form == "jsonl":
-        write_lines(output, encoded, lambda row: _line(encoded, row))
-    else:
-        _save(encoded, output)
 
 
 def _line(encoded: Encoded, row: int) -> dict[str, Any]:

@@ -116,9 +116,10 @@ def extract(
             bulk=bulk,
             priority=priority,
         )
-    tell_errors(extracted)
+    paths = names if files else []
+    tell_errors(extracted, paths)
     if as_lines:
-        write_lines(output, extracted, lambda row: _line(extracted, names if files else [], row))
+        write_lines(output, extracted, lambda row: _line(extracted, row), paths)
     else:
         _show(extracted, names)
     if extracted.errors:
@@ -137,11 +138,11 @@ def _schema(path: Path | None) -> dict[str, Any] | None:
         raise InvalidRequest(f"{path} is no JSON schema: {error}") from None
 
 
-def _line(extracted: Extracted, paths: list[str], row: int) -> dict[str, Any]:
+def _line(extracted: Extracted, row: int) -> dict[str, Any]:
     import msgspec
 
     found: dict[str, Any] = msgspec.to_builtins(extracted.found[row])
-    return {"file": paths[extracted.positions[row]], **found} if paths else found
+    return found
 
 
 def _show(extracted: Extracted, names: list[str]) -> None:

@@ -79,9 +79,10 @@ def score(
             bulk=bulk,
             priority=priority,
         )
-    tell_errors(scored)
+    paths = names if files else []
+    tell_errors(scored, paths)
     if as_lines:
-        write_lines(output, scored, lambda row: {"score": scored.scores[row]})
+        write_lines(output, scored, lambda row: {"score": scored.scores[row]}, paths)
     else:
         _show(scored, names, top)
     if scored.errors:

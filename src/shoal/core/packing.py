@@ -87,7 +87,7 @@ class Packing:
             case ev.ClaimRefused():
                 self._claims.refused(event.model)
             case ev.Fetched():
-                self._residency.fetched(self._models[event.model], event.bytes)
+                self._residency.fetched(self._models[event.model], event.bytes, now)
             case ev.Loaded():
                 kind = self._models[event.model].spec.kind
                 self._recycle.loaded(self._lanes[event.lane], kind, now)

@@ -38,12 +38,8 @@ class Processes:
         runtime.on_device = device_bytes > 0
         if lane.memory.budget is None and device_bytes > 0:
             lane.memory.budget = int(device_bytes * DEVICE_SHARE)
-        refused: list[ModelState] = []
-        for name in reversed(list(lane.to_load)):
-            if lane.memory.free < 0:
-                self._residency.refuse(self._models[name], lane.memory.budget or 0, now, lane)
-                refused.append(self._models[name])
-        return refused
+        latest_first = [self._models[name] for name in reversed(lane.to_load)]
+        return self._residency.refuse_misfits(lane, latest_first, now)
 
     def died(
         self, lane: Lane, kind: str, reason: str, now: float, *, computing: bool

@@ -107,14 +107,28 @@ class Residency:
     def has_files(self, model: str) -> bool:
         return self._fetching.here(model)
 
-    def fetched(self, model: ModelState, bytes_: int) -> None:
-        """Its files are here, and tell what it will hold."""
+    def fetched(self, model: ModelState, bytes_: int, now: float) -> None:
+        """Its files are here, and tell what it will hold: what is too large is not loaded first."""
         self._fetching.fetched(model.spec.name)
         model.footprint.fetched(bytes_)
+        self._refresh(model)
         for lane in self._lanes.values():
             if model.spec.name in lane.to_load:
                 self._reserve(lane, model)
-        self._refresh(model)
+                self.refuse_misfits(lane, [model], now)
+
+    def refuse_misfits(
+        self, lane: Lane, models: Iterable[ModelState], now: float
+    ) -> list[ModelState]:
+        """Of these, which the lane is to load, those that have no room beside the others."""
+        refused = []
+        for model in models:
+            over = -lane.memory.free
+            if over > 0:
+                room = lane.memory.copies[model.spec.name].bytes - over
+                self.refuse(model, max(0, room), now, lane)
+                refused.append(model)
+        return refused
 
     def fetch_failed(self, model: ModelState, reason: str, now: float) -> None:
         """Its files cannot be had: a load without them is not tried."""

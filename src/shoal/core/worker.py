@@ -146,14 +146,13 @@ class WorkerCore:
                 return self.units.cancelled(event.requests, now)
             case ev.BatchFailed():
                 return self._dispatch.failed(event, now, self._packing.relieve)
-            case ev.Fetched():
-                return self._packing.react(event, now)
+            case ev.Fetched() | ev.Loaded():
+                out = self._packing.react(event, now)
+                return out + self._fail_units(self.models[event.model], now)
             case ev.FetchFailed():
                 model = self.models[event.model]
                 self._residency.fetch_failed(model, event.reason, now)
                 return self._fail_units(model, now)
-            case ev.Loaded():
-                return self._loaded(event, now)
             case ev.LoadFailed():
                 return self._load_failed(event, now)
             case ev.DemandSeen():
@@ -232,10 +231,6 @@ class WorkerCore:
         bulk = [name for name, s in event.bulk_s.items() if s > 0 and name in self.models]
         self._pulls.bulk_wanted(bulk, now)
         return self._packing.react(event, now)
-
-    def _loaded(self, event: ev.Loaded, now: float) -> list[Instruction]:
-        out = self._packing.react(event, now)
-        return out + self._fail_units(self.models[event.model], now)
 
     def _runtime_started(self, event: ev.RuntimeStarted, now: float) -> list[Instruction]:
         lane = self.lanes[event.lane]

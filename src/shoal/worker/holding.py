@@ -56,7 +56,8 @@ def _on_cpu(device: str) -> bool:
 
 
 def _weights(folder: Path) -> list[Path]:
-    return [path for path in folder.iterdir() if path.suffix in WEIGHTS]
+    """Files, and links to files: the hub's cache has links, whose files may have been cleaned away."""
+    return [path for path in folder.iterdir() if path.suffix in WEIGHTS and path.is_file()]
 
 
 def _loaded(path: Path, width: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -34,6 +34,7 @@ from shoal.wire.socket import (
     Unload,
     Unloaded,
 )
+from shoal.worker.files import Fetches, guarded
 from shoal.worker.holding import tensor_bytes
 from shoal.worker.models import files_of, load_of, preparer_of
 from shoal.worker.prepared import Preparer
@@ -43,8 +44,6 @@ _log = log.get(__name__)
 
 #: A runtime that was told to end has nothing to do any more.
 STOP_GRACE_S = 5.0
-#: Models that are fetched at a time; a few keep a slow one from holding up the others.
-FETCHES = 4
 
 
 class Hears(Protocol):
@@ -103,8 +102,7 @@ class Lanes:
         self._processes: dict[tuple[str, str], RuntimeProcess] = {}
         self._kinds: dict[tuple[str, str], str] = {}  # (lane, model) -> kind it is loaded in
         self._tasks: set[asyncio.Task[None]] = set()
-        self._fetchers = ThreadPoolExecutor(FETCHES, "fetch")  # started when there is work
-        self._fetch_turn = asyncio.Semaphore(FETCHES)
+        self._fetches = Fetches()
 
     def start_runtime(self, lane: str, kind: str) -> None:
         """Start a runtime process; `RuntimeStarted` or `RuntimeDied` follows."""
@@ -122,11 +120,9 @@ class Lanes:
         self._spawn(self._fetch(model, limit_s))
 
     async def _fetch(self, model: str, limit_s: float) -> None:
-        loop, card = asyncio.get_running_loop(), self._catalog.card(model)
+        fetched = partial(self._fetched_bytes, self._catalog.card(model))
         try:
-            # Waiting for its turn is no part of the time.
-            async with self._fetch_turn, asyncio.timeout(limit_s):
-                tensors = await loop.run_in_executor(self._fetchers, self._fetched_bytes, card)
+            tensors = await self._fetches.run(model, fetched, limit_s)
         except TimeoutError:
             reason = (
                 f"its files did not come within {limit_s:.0f} s; fetch them ahead with "
@@ -206,7 +202,6 @@ class Lanes:
         """End all processes; `grace_s` as `RuntimeProcess.stop` takes it."""
         for task in self._tasks:
             task.cancel()
-        self._fetchers.shutdown(wait=False, cancel_futures=True)
         await asyncio.gather(*(process.stop(grace_s) for process in self._processes.values()))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -248,11 +243,11 @@ class Lanes:
         profile = card.profile(*self.specs[lane].kinds)
         try:
             await self._before_load(model)
-            folder = await asyncio.to_thread(files_of, card, self._settings)
+            folder = await asyncio.to_thread(guarded, files_of, card, self._settings)
             if model not in self.preparers:
                 inputs = process.hello.capabilities.inputs
                 self.preparers[model] = await asyncio.to_thread(
-                    preparer_of, card, folder, profile, inputs, self._settings
+                    guarded, preparer_of, card, folder, profile, inputs, self._settings
                 )
         except ShoalError as error:
             self._load_failed(lane, model, error.message)

@@ -256,7 +256,7 @@ class Loop:
             self.emit(ev.PullEnded(pull.pull, refused=True))
 
     def _reply(self, stash: Stash) -> None:
-        if stash.raw:
+        if stash.raw and stash.answered is None:  # else it failed as a whole, and is sent again
             self.finishing.submit(stash)
         else:
             self._replies.send(stash)
