@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageFont
 
 SIDE = 256
 SKY, WHITE, BLACK = "#9ecbff", "white", "black"
@@ -42,6 +42,17 @@ def clock() -> Image.Image:
         pen.line(ends, BLACK, 5)
     pen.line((128, 128, 128, 60), BLACK, 6)
     pen.line((128, 128, 175, 150), BLACK, 8)
+    return image
+
+
+def receipt() -> Image.Image:
+    """Of a tool library, in Pillow's own font."""
+    rows = [("Tool library", ""), ("Drill, 3 days", "12.00"), ("Paint", "4.50"), ("Total", "16.50")]
+    image = Image.new("RGB", (360, 40 * len(rows) + 30), WHITE)
+    pen, font = ImageDraw.Draw(image), ImageFont.load_default(24)
+    for number, (left, right) in enumerate(rows):
+        pen.text((20, 15 + 40 * number), left, BLACK, font)
+        pen.text((260, 15 + 40 * number), right, BLACK, font)
     return image
 
 

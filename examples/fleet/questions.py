@@ -130,6 +130,12 @@ def transcript(client: shoal.Client, model: str) -> Answer:
     return extracted, extracted.found[0].text or ""
 
 
+def read(client: shoal.Client, model: str) -> Answer:
+    """What stands on a receipt."""
+    extracted = client.extract_detailed(model, [pictures.receipt()])
+    return extracted, (extracted.found[0].text or "").replace("\n", " / ")
+
+
 def states(client: shoal.Client, model: str) -> Answer:
     """What a model that writes makes of texts, before it writes: no embedding it was trained for."""
     encoded = client.encode_detailed(model, HANDBOOK)
@@ -157,6 +163,7 @@ QUESTIONS = [
     Question("gector-distilbert", "grammar", grammar),
     Question("efficientnet-lite0", "image labels", label),
     Question("efficientnet-lite0", "image vectors", alike),
+    Question("pp-ocrv6-small", "text in pictures", read),
     Question("whisper-tiny.en", "transcripts", transcript),
     Question("traceforge-flan-t5-small", "encoder states", states),
     Question("smollm2-135m-instruct", "decoder states", states),

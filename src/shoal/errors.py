@@ -170,6 +170,13 @@ class ModelLoadFailed(ShoalError):
     status = 502
 
 
+class RuntimeMissing(ModelLoadFailed):
+    """No worker has the packages of the model's runtime; the message says which to install."""
+
+    code = "runtime_missing"
+    status = 501
+
+
 class ModelOutputInvalid(ShoalError):
     """The model answered with NaN or infinity for this item."""
 

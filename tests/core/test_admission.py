@@ -315,6 +315,9 @@ def test_a_model_that_failed_to_load_fails_fast_with_the_reason() -> None:
     assert "config.json is missing" in error.message
     assert instructions[1:] == [ev.Cancel("a")]
     assert isinstance(failure(admission.handle(arrived("b", rate=failed), 2)), ModelLoadFailed)
+    unserved = ev.Rate(0.0, 1.0, failed="pip install 'shoal[onnx]'", unserved=True)
+    refused = failure(admission.handle(arrived("c", rate=unserved), 3))
+    assert (refused.status, refused.code) == (501, "runtime_missing")
     assert admission.outstanding().outstanding_s == {}
 
 

@@ -736,3 +736,15 @@ def test_pinned_models_are_fetched_together_and_loaded_as_they_come() -> None:
     assert worker.tell(ev.Fetched("m")) == [ev.Load("cpu", "m")]
     worker.loaded("m", 40)
     assert worker.lane == {"m", "n"}
+
+
+def test_a_model_whose_runtime_is_not_installed_here_is_no_failure_for_others() -> None:
+    worker = Worker(not_here("n"), cooldown_s=10.0)
+    worker.demand(0.0, n=0.1)
+    assert worker.tell(ev.FetchFailed("n", "pip install 'shoal[onnx]'", unserved=True)) == []
+    model = worker.core.models["n"]
+    assert (model.state, model.unserved, model.failures) == ("failed", True, 0)
+    assert worker.demand(9.0, n=0.1) == []
+    assert worker.demand(10.1, n=0.1) == [ev.Fetch("n", LIMIT_S)]
+    worker.tell(ev.FetchFailed("n", "no such file"), 10.2)
+    assert (model.unserved, model.failures) == (False, 1)

@@ -125,3 +125,11 @@ def test_no_worker_can_spoil_what_a_model_is_thought_to_cost(said: list[ModelPul
     admission = Admission(2.0, 30.0)
     admission.handle(Arrived("r", MODEL, (UnitSize("r.0", 1000, 3),), rate), 0.0)
     assert all(0 <= s < math.inf for s in admission.outstanding().outstanding_s.values())
+
+
+def test_a_model_is_unserved_where_every_worker_lacks_its_runtime() -> None:
+    lacking = msgspec.structs.replace(FAILED, unserved=True)
+    assert fleet(pulse("a", lacking), pulse("b", lacking)).rate(card()).unserved
+    assert not fleet(pulse("a", lacking), pulse("b", FAILED)).rate(card()).unserved
+    assert fleet(pulse("a", lacking), pulse("b", None)).rate(card()).failed is None
+    assert not fleet(pulse("a", FAILED)).rate(card()).unserved

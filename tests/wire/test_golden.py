@@ -122,7 +122,19 @@ EXAMPLES: dict[str, codec.Message] = {
         lanes=["cpu"],
         models={
             "org/name": q.ModelPulse(
-                "failed", 1, 1e-6, 1e-4, 0.5, "no such folder", 0.05, 91_000_000, 0.4, True, 0.1, 2
+                "failed",
+                1,
+                1e-6,
+                1e-4,
+                0.5,
+                "no such folder",
+                0.05,
+                91_000_000,
+                0.4,
+                True,
+                0.1,
+                2,
+                True,
             )
         },
         units_held=4,

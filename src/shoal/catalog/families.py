@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
+#: In the folder of a model that reads: its characters by code.
+CHARACTERS = "characters.json"
+
 
 class Family(msgspec.Struct, frozen=True):
     """One architecture.
@@ -22,6 +25,7 @@ class Family(msgspec.Struct, frozen=True):
         code: classes of the code that its models bring along, where they do: the family computes
             what those do, and they are never run.
         media: what its models take besides text, decoded by the worker.
+        graphs: files of its models, where those are ONNX graphs and no safetensors.
         files: whether its models are folders with weights and a tokenizer.
     """
 
@@ -32,6 +36,7 @@ class Family(msgspec.Struct, frozen=True):
     positions: int | None = None
     code: tuple[str, ...] = ()
     media: tuple[str, ...] = ()
+    graphs: tuple[str, ...] = ()
     files: bool = True
 
 
@@ -92,6 +97,11 @@ FAMILIES: dict[str, Family] = {
         Family("qwen2", ("qwen2",), ("Qwen2Model",)),
         Family("qwen3", ("qwen3",), ("Qwen3Model",)),
         Family("smollm3", ("smollm3",), ("SmolLM3Model",)),
+        Family(
+            "ppocr",
+            media=("image",),
+            graphs=("detection.onnx", "recognition.onnx", "angle.onnx"),
+        ),
         Family("fake", files=False),
     )
 }

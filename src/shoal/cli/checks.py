@@ -82,6 +82,15 @@ def torch() -> Finding:
     return Finding("torch", "ok", f"{told['version']}, {devices}, {told['threads']} threads")
 
 
+def onnx() -> Finding:
+    """The library that models shipped as ONNX graphs are computed by; others need none of it."""
+    try:
+        return Finding("onnx", "ok", f"onnxruntime {metadata.version('onnxruntime')}")
+    except metadata.PackageNotFoundError:
+        seen = "onnxruntime not installed: no models that read pictures"
+        return Finding("onnx", "warn", seen, "pip install 'shoal[onnx]'")
+
+
 def tokenizers() -> Finding:
     """The library that the worker cuts texts into tokens with."""
     try:

@@ -60,6 +60,7 @@ def _checks(settings: GatewaySettings) -> list[tuple[str, Callable[[], Finding]]
         ("python", checks.python),
         *brokers,
         ("torch", checks.torch),
+        ("onnx", checks.onnx),
         ("tokenizers", checks.tokenizers),
         ("media", checks.media),
         ("catalog", partial(checks.catalog, settings)),

@@ -86,12 +86,13 @@ def extract(
     key: Key = None,
     timeout: Timeout = 60.0,
 ) -> None:
-    """Find entities and classes in texts and images, and write down what is said.
+    """Find entities and classes in texts and images, and write down what is said or written.
 
     shoal extract my-ner "Ada Lovelace lived in London"
     shoal extract my-zero-shot -f mails.txt -l bill -l complaint --json
     shoal extract my-gliner -f invoices.txt --schema invoice.json --json
     shoal extract my-image-model --files photos/
+    shoal extract pp-ocrv6-small --files receipts/
     shoal extract my-whisper --files talk.wav -o talk.jsonl
     cat docs.jsonl | shoal extract my-ner --field text -o entities.jsonl
 

@@ -15,7 +15,14 @@ from shoal.core import admission_events as ev
 from shoal.core.backlog import LEAST_OUTSTANDING_S, Backlog, Held
 from shoal.core.peers import Peers
 from shoal.core.recent import Recent
-from shoal.errors import DeadlineExceeded, ModelLoadFailed, Overloaded, RequestCancelled, ShoalError
+from shoal.errors import (
+    DeadlineExceeded,
+    ModelLoadFailed,
+    Overloaded,
+    RequestCancelled,
+    RuntimeMissing,
+    ShoalError,
+)
 from shoal.values import TrafficClass
 
 CLASSES: tuple[TrafficClass, ...] = get_args(TrafficClass)
@@ -132,7 +139,7 @@ class Admission:
 
     def _refusal(self, event: ev.Arrived, cost_s: float) -> ShoalError | None:
         if event.rate.failed is not None:
-            return _load_failed(event.model, event.rate.failed)
+            return _load_failed(event.model, event.rate.failed, event.rate.unserved)
         key = (event.model, event.klass)
         backlog, others = self._backlogs.get(key), self._peers.of(*key)
         if backlog is None:
@@ -179,7 +186,7 @@ class Admission:
                 continue
             backlog.rate = event.rate
             if event.rate.failed is not None:
-                error = _load_failed(event.model, event.rate.failed)
+                error = _load_failed(event.model, event.rate.failed, event.rate.unserved)
                 requests = list(backlog.requests.values())
                 out += _joined([ev.Fail(r.id, error), *self._drop(r, now)] for r in requests)
             out += self._release(event.model, klass)
@@ -265,8 +272,9 @@ def _why_late(request: Held, rate: ev.Rate) -> str:
     )
 
 
-def _load_failed(model: str, reason: str) -> ModelLoadFailed:
-    return ModelLoadFailed(f"model '{model}' cannot be loaded: {reason}")
+def _load_failed(model: str, reason: str, unserved: bool) -> ModelLoadFailed:
+    kind = RuntimeMissing if unserved else ModelLoadFailed
+    return kind(f"model '{model}' cannot be loaded: {reason}")
 
 
 def _joined(parts: Iterable[list[ev.Instruction]]) -> list[ev.Instruction]:

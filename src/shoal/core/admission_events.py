@@ -17,6 +17,7 @@ class Rate(msgspec.Struct, frozen=True):
     Attributes:
         lanes: lanes where the model is resident.
         failed: why a worker cannot load the model; None while any has it or is loading it.
+        unserved: it failed on all of them for want of its runtime's packages.
         longest_item_s: what an item of the model's maximum length costs; longer ones are cut.
         batch_s: predicted seconds of a full batch.
     """
@@ -25,6 +26,7 @@ class Rate(msgspec.Struct, frozen=True):
     seconds_per_item: float
     lanes: int = 0
     failed: str | None = None
+    unserved: bool = False
     longest_item_s: float = float("inf")
     batch_s: float = 0.1
 

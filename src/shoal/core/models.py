@@ -64,6 +64,7 @@ class ModelState:
         self.bulk = Source(spec.name, "bulk")
         self.state: Literal["absent", "loading", "resident", "failed"] = "absent"
         self.reason: str | None = None
+        self.unserved = False  # it failed since its runtime's packages are not installed here
         self.failed_until = 0.0
         self.failures = 0  # loads that failed here in a row, not for want of room
         self.load_crashes = 0

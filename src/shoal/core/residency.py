@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from shoal.core.cooldowns import Cooldowns
-from shoal.core.events import Instruction, Loaded, PeerSeen
+from shoal.core.events import FetchFailed, Instruction, Loaded, PeerSeen
 from shoal.core.fetching import Fetching
 from shoal.core.lanes import Lane
 from shoal.core.models import ModelState
@@ -130,13 +130,17 @@ class Residency:
                 refused.append(model)
         return refused
 
-    def fetch_failed(self, model: ModelState, reason: str, now: float) -> None:
-        """Its files cannot be had: a load without them is not tried."""
+    def fetch_failed(self, model: ModelState, event: FetchFailed, now: float) -> None:
+        """Its files, or the packages of its runtime, cannot be had: a load without them is not tried."""
         self._fetching.failed(model.spec.name)
         for lane in self._lanes.values():
             if model.spec.name in lane.to_load:
                 self._drop(lane, model)
-        self._failed(model, reason, now)
+        if event.unserved:
+            self._hold(model, event.reason, now + self._cooldowns.base_s)
+            model.unserved = True
+        else:
+            self._failed(model, event.reason, now)
 
     def next_load(self, lane: Lane) -> str | None:
         """What the lane is to load next: the first whose files are here."""
@@ -220,7 +224,7 @@ class Residency:
 
     def _hold(self, model: ModelState, reason: str, until: float) -> None:
         """It is not to be tried before."""
-        model.reason, model.failed_until = reason, until
+        model.reason, model.failed_until, model.unserved = reason, until, False
         self._cooling[model.spec.name] = model
         self._refresh(model)
         if model.state != "resident":

@@ -25,7 +25,7 @@ from shoal.core.processes import Processes
 from shoal.core.pulling import Pulls
 from shoal.core.residency import Residency
 from shoal.core.returning import AT_ONCE_S, SLOW, Returning
-from shoal.errors import ModelLoadFailed
+from shoal.errors import ModelLoadFailed, RuntimeMissing
 
 NEVER = -math.inf
 #: Events from which nothing else follows while nothing is due; one in four or more.
@@ -151,7 +151,7 @@ class WorkerCore:
                 return out + self._fail_units(self.models[event.model], now)
             case ev.FetchFailed():
                 model = self.models[event.model]
-                self._residency.fetch_failed(model, event.reason, now)
+                self._residency.fetch_failed(model, event, now)
                 return self._fail_units(model, now)
             case ev.LoadFailed():
                 return self._load_failed(event, now)
@@ -260,7 +260,8 @@ class WorkerCore:
         if model.state != "failed":
             return []
         name = model.spec.name
-        error = ModelLoadFailed(f"model '{name}' could not be loaded: {model.reason}").info
+        kind = RuntimeMissing if model.unserved else ModelLoadFailed
+        error = kind(f"model '{name}' could not be loaded: {model.reason}").info
         return [i for unit in self.units.of_model(name) for i in self.units.fail(unit, error, now)]
 
     def _drain(self, now: float) -> list[Instruction]:

@@ -1,4 +1,4 @@
-"""`POST /v1/extract/{model}`: entities, labels and transcripts; the native route.
+"""`POST /v1/extract/{model}`: entities, labels, transcripts and what is read; the native route.
 
 Decides the shape of its request and its answer, and which options a model does not have. It must
 not know units or the queue.
@@ -32,6 +32,8 @@ PROMPT_MOST_BYTES = 4 * 1024
 OPEN_HEADS = ("nli", "image-text", "spans")
 #: Those that find entities, of which the fields of a schema are filled in.
 FILLING_HEADS = ("spans", "token-labels")
+#: Models that tell what is said or written.
+LABELLESS = ("transcript", "ocr")
 
 
 class ExtractOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -191,8 +193,8 @@ def _check_labels(
                 f"'{card.name}' finds what it is told to: name it in {where}", param=where
             )
         return
-    if task.head == "transcript":
-        raise InvalidRequest(f"'{card.name}' transcribes; it takes no labels", param=where)
+    if task.head in LABELLESS:
+        raise InvalidRequest(f"'{card.name}' tells a text; it takes no labels", param=where)
     if not labels or not all(label.strip() for label in labels):
         raise InvalidRequest(f"{where} is empty, or has an empty label", param=where)
     size = sum([len(label.encode()) for label in labels[: LABELS_MOST + 1]])

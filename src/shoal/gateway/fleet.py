@@ -82,6 +82,7 @@ class Fleet:
             seconds_per_byte=seed.token_s / BYTES_PER_TOKEN,
             seconds_per_item=seed.item_s,
             failed=_failure(said),
+            unserved=all(model is not None and model.unserved for model in said),
             batch_s=card.profile("default").max_batch_seconds,
         )
 

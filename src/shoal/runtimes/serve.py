@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from shoal.errors import ConfigError, ShoalError, nearest
 from shoal.runtimes.base import Runtime
+from shoal.runtimes.packages import told
 from shoal.runtimes.process import die_with_parent
 from shoal.runtimes.server import Server
 from shoal.settings import RuntimeSettings, load
@@ -24,10 +25,16 @@ def _torch(settings: RuntimeSettings) -> Runtime:
     try:
         from shoal.runtimes.torch.runtime import TorchRuntime
     except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"the torch runtime needs the package '{error.name}': pip install 'shoal[torch]'"
-        ) from None
+        raise ConfigError(told("torch", str(error.name))) from None
     return TorchRuntime(settings.device, settings.threads)
+
+
+def _onnx(settings: RuntimeSettings) -> Runtime:
+    try:
+        from shoal.runtimes.onnx.runtime import OnnxRuntime
+    except ModuleNotFoundError as error:
+        raise ConfigError(told("onnx", str(error.name))) from None
+    return OnnxRuntime(settings.threads)
 
 
 def _fake(settings: RuntimeSettings) -> Runtime:
@@ -37,7 +44,11 @@ def _fake(settings: RuntimeSettings) -> Runtime:
 
 
 #: Each imports its runtime only when asked for, so that no kind needs another's packages.
-KINDS: dict[str, Callable[[RuntimeSettings], Runtime]] = {"torch": _torch, "fake": _fake}
+KINDS: dict[str, Callable[[RuntimeSettings], Runtime]] = {
+    "torch": _torch,
+    "onnx": _onnx,
+    "fake": _fake,
+}
 
 
 def run(settings: RuntimeSettings) -> None:

@@ -71,8 +71,31 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str | None = None
 
 
+class Line(msgspec.Struct, frozen=True):
+    """Text that was read in a picture.
+
+    `box`: x and y of its corners in pixels of the picture, clockwise from where the text begins above.
+    """
+
+    text: str
+    score: float
+    box: list[list[int]]
+
+
+class Page(msgspec.Struct, frozen=True):
+    """What was read on one page, in the order of reading; sizes in pixels."""
+
+    text: str
+    lines: list[Line]
+    width: int
+    height: int
+
+
 class Extraction(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the model's kind gives: entities, labels by falling score, or a transcript."""
+    """What the model's kind gives: entities, labels by falling score, a transcript, or what is read.
+
+    `lines`, `width` and `height` are of an image; of a file with pages there are `pages`.
+    """
 
     entities: list[Entity] | None = None
     labels: list[Label] | None = None
@@ -82,3 +105,7 @@ class Extraction(msgspec.Struct, frozen=True, omit_defaults=True):
     fields: dict[str, Any] | None = None
     evidence: list[Evidence] | None = None
     duration_s: float | None = None
+    lines: list[Line] | None = None
+    width: int | None = None
+    height: int | None = None
+    pages: list[Page] | None = None

@@ -126,6 +126,7 @@ class ModelPulse(msgspec.Struct, frozen=True, array_like=True):
         pinned: this worker never evicts it.
         batch_s: predicted seconds up to which it fills a batch; 0: not told.
         failures: loads that failed there in a row; 0 for one that failed on other workers alone.
+        unserved: it failed since the packages of its runtime are not installed there.
     """
 
     state: str
@@ -140,6 +141,7 @@ class ModelPulse(msgspec.Struct, frozen=True, array_like=True):
     pinned: bool = False
     batch_s: Seconds = 0.0
     failures: Count = 0
+    unserved: bool = False
 
 
 class LaneMemory(msgspec.Struct, frozen=True, array_like=True):

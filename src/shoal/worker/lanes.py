@@ -20,6 +20,7 @@ from shoal.core import events as ev
 from shoal.errors import ErrorInfo, ShoalError
 from shoal.runtimes.base import OutOfMemory
 from shoal.runtimes.link import RuntimeProcess, RuntimeSpec
+from shoal.runtimes.packages import missing
 from shoal.settings import WorkerSettings
 from shoal.telemetry import log
 from shoal.telemetry.background import background
@@ -57,7 +58,7 @@ class Hears(Protocol):
         self, lane: str, model: str, reason: str, *, out_of_memory: bool = False
     ) -> None: ...
 
-    def fetch_failed(self, model: str, reason: str) -> None: ...
+    def fetch_failed(self, model: str, reason: str, *, unserved: bool = False) -> None: ...
 
     def batch_done(self, lane: str, done: Done) -> None: ...
 
@@ -120,7 +121,12 @@ class Lanes:
         self._spawn(self._fetch(model, limit_s))
 
     async def _fetch(self, model: str, limit_s: float) -> None:
-        fetched = partial(self._fetched_bytes, self._catalog.card(model))
+        card = self._catalog.card(model)
+        kinds = next(iter(self.specs.values())).kinds  # of every lane: a worker schedules one kind
+        if (lacking := missing(card.profile(*kinds).runtime)) is not None:
+            self._hears.fetch_failed(model, lacking, unserved=True)
+            return
+        fetched = partial(self._fetched_bytes, card)
         try:
             tensors = await self._fetches.run(model, fetched, limit_s)
         except TimeoutError:

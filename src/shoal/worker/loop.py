@@ -162,10 +162,10 @@ class Loop:
         self._watch.load_failed(lane, model, reason)
         self.emit(ev.LoadFailed(lane, model, reason, out_of_memory))
 
-    def fetch_failed(self, model: str, reason: str) -> None:
-        """A model's files cannot be had."""
+    def fetch_failed(self, model: str, reason: str, *, unserved: bool = False) -> None:
+        """A model's files, or the packages of its runtime, cannot be had."""
         self._watch.load_failed(None, model, reason)
-        self.emit(ev.FetchFailed(model, reason))
+        self.emit(ev.FetchFailed(model, reason, unserved))
 
     def batch_done(self, lane: str, done: Done) -> None:
         """A runtime answered a batch."""

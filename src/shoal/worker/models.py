@@ -13,6 +13,7 @@ from shoal.core.batcher import Budget
 from shoal.core.cost import TERMS
 from shoal.core.models import ModelSpec
 from shoal.errors import ModelLoadFailed
+from shoal.runtimes.packages import missing
 from shoal.settings import WorkerSettings
 from shoal.wire.socket import Load
 from shoal.worker.holding import activation_bytes, tensor_bytes, weights_bytes
@@ -38,7 +39,8 @@ def spec_of(
     """What the core must know to schedule this card with this profile.
 
     Images and sound too are priced by tokens: decoded ones count as the longest text, as the model
-    sees all of them in one size. `folder`: of its files; None: they are to be fetched.
+    sees all of them in one size. `folder`: of its files; None: they are to be fetched. So is
+    a model whose runtime lacks packages, which is found out then.
     """
     seed, held_mb = profile.cost, card.memory.held_mb
     said = int((card.memory.weights_mb or 0) * 1e6)
@@ -55,7 +57,7 @@ def spec_of(
         bytes_sure=held_mb is not None,
         load_s_estimate=LOAD_BASE_S + weights / LOAD_BYTES_S,
         min_replicas=card.min_replicas,
-        fetched=folder is not None,
+        fetched=folder is not None and missing(profile.runtime) is None,
     )
 
 

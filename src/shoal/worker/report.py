@@ -116,6 +116,7 @@ class Report:
             name in self._core.pinned,
             model.spec.budget.seconds,
             model.failures,
+            model.unserved,
         )
 
     def _memory(self, lane: Lane) -> LaneMemory:

@@ -39,10 +39,19 @@ def tensor(name: str, array: NDArray[Any], where: str = "raw") -> bytes:
     return head + field(number, b"".join(varint(int(value)) for value in array.ravel()))
 
 
-def node(op: str, name: str, inputs: Iterable[str], output: str, **integers: int) -> bytes:
-    attributes = (field(5, field(1, key) + field(3, value)) for key, value in integers.items())
+def node(
+    op: str, name: str, inputs: Iterable[str], output: str, **integers: int | list[int]
+) -> bytes:
+    attributes = (field(5, field(1, key) + _said(value)) for key, value in integers.items())
     named = b"".join(field(1, each) for each in inputs) + field(2, output)
     return named + field(3, name) + field(4, op) + b"".join(attributes)
+
+
+def _said(value: int | list[int]) -> bytes:
+    """An attribute's number or numbers, and which of both it has."""
+    if isinstance(value, int):
+        return field(3, value) + field(20, 2)
+    return b"".join(field(8, number) for number in value) + field(20, 7)
 
 
 def model(nodes: Iterable[bytes] = (), tensors: Iterable[bytes] = ()) -> bytes:

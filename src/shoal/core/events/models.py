@@ -14,10 +14,14 @@ class Fetched(Value, frozen=True):
 
 
 class FetchFailed(Value, frozen=True):
-    """The files of a model cannot be had, or did not come in time."""
+    """The files of a model cannot be had, or did not come in time.
+
+    `unserved`: this machine lacks the packages of its runtime, and another may have them.
+    """
 
     model: str
     reason: str
+    unserved: bool = False
 
 
 class Loaded(Value, frozen=True):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import gc
 
 import torch
+
+from shoal.runtimes.process import trim
 
 _CPU_MESSAGES = ("can't allocate memory", "Cannot allocate memory", "std::bad_alloc")
 
@@ -17,12 +17,6 @@ def give_back(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.empty_cache()
     trim()
-
-
-def trim() -> None:
-    """Return pages that malloc keeps of what was freed."""
-    with contextlib.suppress(OSError, AttributeError):  # glibc only
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 def device_bytes(device: torch.device) -> int:

@@ -25,7 +25,7 @@ from shoal.errors import (
     nearest,
 )
 from shoal.runtimes.base import OutOfMemory
-from shoal.runtimes.process import rss_bytes
+from shoal.runtimes.process import rss_bytes, trim
 from shoal.runtimes.torch import memory
 from shoal.runtimes.torch.families.known import FAMILIES
 from shoal.runtimes.torch.model import Batch, Model
@@ -150,7 +150,7 @@ class TorchRuntime:
 
         What malloc keeps of freed activations goes back first: 150 MB after mixed lengths, 5 ms.
         """
-        memory.trim()
+        trim()
         # A list first: another thread may ask while this one loads or unloads.
         held = {name: model.bytes for name, model in list(self._models.items())}
         return Stats(held, rss_bytes(), self._batches)

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
+import numpy as np
 from numpy.typing import NDArray
 
 from shoal.catalog.preprocessing import image_processing, sound_processing
 from shoal.errors import InvalidItem, ModelLoadFailed
 from shoal.settings import WorkerSettings
+from shoal.tasks.ocr import sent_size, tokens_of
 from shoal.tasks.sound import Samples, windows
 
 if TYPE_CHECKING:
@@ -38,12 +40,18 @@ class Decoded(msgspec.Struct, frozen=True):
     Attributes:
         grids: rows and columns of the squares that each image was cut into, where it was.
         starts_s: when each begins, of sound. `seconds`: of all of it.
+        lengths: tokens that each counts; none: all of them as many as the model takes.
+        sizes: width and height of each picture or page, before it was resized. `pages`: whether the
+            file has pages.
     """
 
     arrays: list[NDArray[Any]]
     starts_s: tuple[float, ...] = (0.0,)
     seconds: float = 0.0
     grids: tuple[tuple[int, int], ...] = ()
+    lengths: tuple[int, ...] = ()
+    sizes: tuple[tuple[int, int], ...] = ()
+    pages: bool = False
 
 
 class Decoder(Protocol):
@@ -97,6 +105,36 @@ class ImageDecoder:
         if is_pdf(data):
             return read_pages(data, self._most_pages, self._most, made, counted)
         return [made(read_image(data, self._most))]
+
+
+class PageDecoder:
+    """One array of pixels an image or a page of a PDF, in its own shape: what is read stays sharp."""
+
+    def __init__(self, max_tokens: int, settings: WorkerSettings) -> None:
+        """Raises `ModelLoadFailed` where a library is missing."""
+        _need("image")
+        self._max_tokens = max_tokens
+        self._most = settings.media_pixels
+        self._most_pages = settings.media_pages
+
+    def decode(self, data: bytes, *, alone: bool) -> Decoded:
+        """The image or pages, made smaller where they are larger than a reader takes them."""
+        from shoal.worker.media.images import read_image, scaled
+        from shoal.worker.media.pages import is_pdf, read_pages
+
+        sizes: list[tuple[int, int]] = []
+
+        def made(image: Image) -> NDArray[np.uint8]:
+            sizes.append(image.size)
+            return scaled(image, *sent_size(*image.size, self._max_tokens))
+
+        pages = is_pdf(data)
+        if pages:
+            arrays = read_pages(data, self._most_pages, self._most, made)
+        else:
+            arrays = [made(read_image(data, self._most))]
+        lengths = [tokens_of(a.shape[1], a.shape[0], self._max_tokens) for a in arrays]
+        return Decoded(arrays, lengths=tuple(lengths), sizes=tuple(sizes), pages=pages)
 
 
 class SoundDecoder:

@@ -1,4 +1,4 @@
-"""What is read from images and sound: labels, labels of a caller's own, transcripts."""
+"""What is read from images and sound: labels, labels of a caller's own, transcripts, text."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from shoal.catalog.card import Card
-from shoal.errors import InvalidRequest, ModelLoadFailed, ShoalError
+from shoal.catalog.families import CHARACTERS
+from shoal.errors import InvalidRequest, ModelLoadFailed, ShoalError, reason
 from shoal.tasks.matching import TEMPLATE, Matches
+from shoal.tasks.ocr import Reading
 from shoal.values import EncodeParams, ExtractParams
 from shoal.worker.labels import classifier_of
 from shoal.worker.media.decoding import Decoded
@@ -141,6 +143,33 @@ class SpokenTexts:
         return Asked(made)
 
 
+class PagesRead:
+    """What stands in a picture, or on the pages of a file."""
+
+    alone = False
+
+    def __init__(self, card: Card, folder: Path) -> None:
+        """Raises `ModelLoadFailed` where the folder does not say which characters there are."""
+        assert card.tasks.extract is not None, "it is what is asked"
+        self._threshold = card.tasks.extract.threshold or 0.0
+        path = folder / CHARACTERS
+        try:
+            self._characters = msgspec.json.decode(path.read_bytes(), type=tuple[str, ...])
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise ModelLoadFailed(f"{path} cannot be read: {reason(error)}") from None
+
+    def asked(self, params: ExtractParams) -> Asked:
+        """All pages of a file."""
+        threshold = self._threshold if params.threshold is None else params.threshold
+
+        def made(decoded: Decoded, pictures: list[Prepared]) -> Prepared:
+            sent = tuple((array.shape[1], array.shape[0]) for array in decoded.arrays)
+            reading = Reading(self._characters, threshold, decoded.sizes, sent, decoded.pages)
+            return several(pictures, reading)
+
+        return Asked(made)
+
+
 def extract_media(card: Card, folder: Path, texts: TextPreparer | None) -> Extracts | None:
     """As the card's head needs them; None where nothing is read. Raises `ModelLoadFailed`."""
     task = card.tasks.extract
@@ -151,4 +180,6 @@ def extract_media(card: Card, folder: Path, texts: TextPreparer | None) -> Extra
             return OwnLabels(card, texts)
         case "transcript":
             return SpokenTexts(card, folder)
+        case "ocr":
+            return PagesRead(card, folder)
     return None

@@ -107,6 +107,13 @@ def resized(image: Image.Image, processing: ImageProcessing, max_pixels: int) ->
     return image.resize((width, height), Image.Resampling(processing.resample))
 
 
+def scaled(image: Image.Image, width: int, height: int) -> Pixels:
+    """[height, width, 3], every pixel of the image counted."""
+    if image.size != (width, height):
+        image = image.resize((width, height), Image.Resampling.BILINEAR)
+    return np.asarray(image, np.uint8)
+
+
 def _resized(width: int, height: int, size: Size) -> tuple[int, int]:
     """Rounded as transformers' `get_resize_output_image_size` rounds, of each processor its own."""
     if size.longest_edge is not None:

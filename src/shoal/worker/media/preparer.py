@@ -23,7 +23,7 @@ from shoal.errors import (
 from shoal.settings import WorkerSettings
 from shoal.tasks.encode import Item, Media
 from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams, TokenizeParams
-from shoal.worker.media.decoding import Decoded, Decoder, ImageDecoder, SoundDecoder
+from shoal.worker.media.decoding import Decoded, Decoder, ImageDecoder, PageDecoder, SoundDecoder
 from shoal.worker.media.extracting import (
     Asked,
     Made,
@@ -49,11 +49,7 @@ class DecodingPreparer:
         self._card = card
         self._inputs = " or ".join(card.inputs)
         self._texts = TextPreparer(card, folder) if "text" in card.inputs else None
-        self._decoder: Decoder = (
-            SoundDecoder(card.family, folder, settings)
-            if "audio" in card.inputs
-            else ImageDecoder(card.family, folder, settings)
-        )
+        self._decoder: Decoder = _decoder(card, folder, settings)
         self._pages = self._pages_of(card, folder)
         self._extract = extract_media(card, folder, self._texts)
 
@@ -134,14 +130,23 @@ class DecodingPreparer:
 
     def _sequences(self, decoded: Decoded) -> list[Prepared]:
         if self._pages is None:
-            # They count as the longest text does: a model sees all of them in one size.
-            length = self._card.max_tokens
-            return [Prepared(input=array, length=length) for array in decoded.arrays]
+            # Without a length they count as the longest text does: all of them have one size.
+            lengths = decoded.lengths or [self._card.max_tokens] * len(decoded.arrays)
+            sequences = zip(decoded.arrays, lengths, strict=True)
+            return [Prepared(input=array, length=length) for array, length in sequences]
         grids = decoded.grids or [(0, 0)] * len(decoded.arrays)
         return [
             self._pages.placed(array, *grid)
             for array, grid in zip(decoded.arrays, grids, strict=True)
         ]
+
+
+def _decoder(card: Card, folder: Path, settings: WorkerSettings) -> Decoder:
+    if "audio" in card.inputs:
+        return SoundDecoder(card.family, folder, settings)
+    if card.tasks.extract is not None and card.tasks.extract.head == "ocr":
+        return PageDecoder(card.max_tokens, settings)
+    return ImageDecoder(card.family, folder, settings)
 
 
 def decodes(card: Card) -> bool:

@@ -1,0 +1,1 @@
+"""Reading pictures: a detector, a classifier of angles and a recogniser, as one model."""
