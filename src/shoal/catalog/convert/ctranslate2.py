@@ -11,8 +11,7 @@ from pathlib import Path
 import msgspec
 
 from shoal.catalog.convert.binary import Cursor
-from shoal.catalog.convert.tensors import Array, array_of, mapped
-from shoal.errors import SourceError
+from shoal.catalog.convert.tensors import Array, array_of, mapped, read_as
 
 _VERSION = 6
 #: Its number of a type -> numpy. Quantized variables, whose scales lie apart, are not known here.
@@ -28,7 +27,7 @@ class Model(msgspec.Struct, frozen=True):
 
 def read_model(file: Path) -> Model:
     """Read a file. Raises `SourceError` saying what is wrong with it."""
-    try:
+    with read_as(f"{file.name}: not a readable CTranslate2 model"):
         cursor = Cursor(mapped(file))
         if (version := cursor.integer("I")) != _VERSION:
             raise ValueError(f"version {version}; known is {_VERSION}")
@@ -36,8 +35,6 @@ def read_model(file: Path) -> Model:
         cursor.integer("I")  # revision of the specification
         variables = dict(_variable(cursor) for _ in range(cursor.integer("I")))
         return Model(spec, variables)
-    except ValueError as error:
-        raise SourceError(f"{file.name}: not a readable CTranslate2 model: {error}") from None
 
 
 def _variable(cursor: Cursor) -> tuple[str, Array]:

@@ -13,8 +13,7 @@ import msgspec
 
 from shoal.catalog.convert import ggml
 from shoal.catalog.convert.binary import Cursor
-from shoal.catalog.convert.tensors import Tensor, mapped
-from shoal.errors import SourceError
+from shoal.catalog.convert.tensors import Tensor, mapped, read_as
 
 _MAGIC = b"GGUF"
 #: Files of version 1 had shorter lengths; nobody writes them any more.
@@ -35,10 +34,8 @@ class Gguf(msgspec.Struct, frozen=True):
 
 def read_gguf(file: Path) -> Gguf:
     """Read a file. Raises `SourceError` saying what is wrong with it."""
-    try:
+    with read_as(f"{file.name}: not a readable GGUF file"):
         return _read(mapped(file))
-    except (ValueError, RecursionError) as error:  # lists may hold lists, however deep
-        raise SourceError(f"{file.name}: not a readable GGUF file: {error}") from None
 
 
 def _read(data: memoryview) -> Gguf:

@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 
 from shoal.catalog.convert.gguf import read_gguf
-from shoal.catalog.convert.tensors import Array, Found, Tensor
-from shoal.errors import SourceError
+from shoal.catalog.convert.tensors import Array, Found, Tensor, read_as
 
 _TOP = {
     "token_embd.weight": "model.embed_tokens.weight",
@@ -45,14 +44,12 @@ def read(files: list[Path], folder: Path) -> Found:
     """The tensors, config.json and tokenizer.json of a Llama. Raises `SourceError`."""
     [file] = files
     found = read_gguf(file)
-    try:
+    with read_as(f"{file.name}: not a Llama as it is known here"):
         config = _config(found.metadata, tied="output.weight" not in found.tensors)
         tensors = {
             _name(own): _unrotated(own, tensor, config) for own, tensor in found.tensors.items()
         }
         return Found(tensors, config, _files(found.metadata))
-    except (KeyError, ValueError) as error:
-        raise SourceError(f"{file.name}: not a Llama as it is known here: {error}") from None
 
 
 def _config(metadata: Mapping[str, Any], *, tied: bool) -> dict[str, Any]:

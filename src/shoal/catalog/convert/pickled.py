@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pickletools
 from collections.abc import Callable
-from typing import IO, Any
+from typing import IO, Any, Protocol, cast
 
 import msgspec
 
@@ -23,7 +23,14 @@ _VALUES = {
 }
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
 _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
-_MARK = object()
+
+
+class Stream(Protocol):
+    """What a pickle is read from."""
+
+    def read(self, count: int, /) -> bytes: ...
+
+    def readline(self) -> bytes: ...
 
 
 class Name(msgspec.Struct, frozen=True):
@@ -49,7 +56,7 @@ class View(msgspec.Struct, frozen=True):
     strides: tuple[int, ...]
 
 
-def read(stream: IO[bytes]) -> Any:
+def read(stream: Stream) -> Any:
     """The next pickle of `stream`, which is left behind it.
 
     Raises:
@@ -57,11 +64,11 @@ def read(stream: IO[bytes]) -> Any:
     """
     machine = _Machine()
     try:
-        for opcode, argument, _ in pickletools.genops(stream):
+        for opcode, argument, _ in pickletools.genops(cast(IO[bytes], stream)):
             if opcode.name == "STOP":
                 return machine.pop()
             machine.step(opcode.name, argument)
-    except (IndexError, KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
+    except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
         raise ValueError(f"a broken pickle: {error}") from None
     raise ValueError("a pickle that does not end")
 
@@ -69,23 +76,24 @@ def read(stream: IO[bytes]) -> Any:
 class _Machine:
     def __init__(self) -> None:
         self._stack: list[Any] = []
+        self._below: list[list[Any]] = []  # the stacks before each mark that is open
         self._memo: dict[int, Any] = {}
         self._steps: dict[str, Callable[[Any], None]] = {
-            "BINGET": lambda at: self._stack.append(self._memo[at]),
-            "LONG_BINGET": lambda at: self._stack.append(self._memo[at]),
+            "BINGET": lambda at: self._push(self._memo[at]),
+            "LONG_BINGET": lambda at: self._push(self._memo[at]),
             "BINPUT": self._remember,
             "LONG_BINPUT": self._remember,
             "MEMOIZE": lambda _: self._remember(len(self._memo)),
-            "GLOBAL": lambda name: self._stack.append(Name(name)),
-            "MARK": lambda _: self._stack.append(_MARK),
-            "EMPTY_DICT": lambda _: self._stack.append({}),
-            "EMPTY_LIST": lambda _: self._stack.append([]),
-            "TUPLE": lambda _: self._stack.append(tuple(self._marked())),
+            "GLOBAL": lambda name: self._push(Name(name)),
+            "MARK": lambda _: self._mark(),
+            "EMPTY_DICT": lambda _: self._push({}),
+            "EMPTY_LIST": lambda _: self._push([]),
+            "TUPLE": lambda _: self._push(tuple(self._marked())),
             "SETITEM": lambda _: self._set([self.pop(), self.pop()][::-1]),
             "SETITEMS": lambda _: self._set(self._marked()),
             "APPEND": lambda _: self._extend([self.pop()]),
             "APPENDS": lambda _: self._extend(self._marked()),
-            "BINPERSID": lambda _: self._stack.append(_storage(self.pop())),
+            "BINPERSID": lambda _: self._push(_storage(self.pop())),
             "REDUCE": lambda _: self._call(),
             "BUILD": lambda _: self._attributes(),
         }
@@ -108,17 +116,27 @@ class _Machine:
     def _remember(self, at: int) -> None:
         self._memo[at] = self._stack[-1]
 
+    def _push(self, value: Any) -> None:
+        self._stack.append(value)
+
+    def _mark(self) -> None:
+        self._below.append(self._stack)
+        self._stack = []
+
     def _marked(self) -> list[Any]:
-        start = len(self._stack) - 1 - self._stack[::-1].index(_MARK)
-        found = self._stack[start + 1 :]
-        del self._stack[start:]
+        found, self._stack = self._stack, self._below.pop()
         return found
 
     def _set(self, items: list[Any]) -> None:
         target = self._stack[-1]
         if not isinstance(target, dict):
             raise ValueError("its pickle sets an item of what is no dict")
-        target.update(zip(items[::2], items[1::2], strict=True))
+        keys = items[::2]
+        if not all(
+            isinstance(key, str | int) for key in keys
+        ):  # a tuple may be as deep as it likes
+            raise ValueError("its pickle has a key that is neither a name nor a number")
+        target.update(zip(keys, items[1::2], strict=True))
 
     def _extend(self, items: list[Any]) -> None:
         target = self._stack[-1]
@@ -138,7 +156,8 @@ class _Machine:
                 )
             )
         else:
-            raise ValueError(f"its pickle calls {function}, which no file of tensors needs")
+            what = function.name if isinstance(function, Name) else "what is no function"
+            raise ValueError(f"its pickle calls {what}, which no file of tensors needs")
 
     def _attributes(self) -> None:
         """Attributes of a dict: versions of modules, which are no tensors."""

@@ -6,18 +6,18 @@ after the other, then each storage with its count before it. Both are read by `p
 
 from __future__ import annotations
 
-import io
+import math
 import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile, is_zipfile
+from zipfile import ZIP_STORED, ZipFile, is_zipfile
 
 import numpy as np
 
 from shoal.catalog.convert import pickled
 from shoal.catalog.convert.pickled import Storage, View
-from shoal.catalog.convert.tensors import Array, Found, Tensor, mapped
+from shoal.catalog.convert.tensors import Array, Found, Tensor, opened, read_as
 from shoal.errors import SourceError
 
 _MAGIC = 0x1950A86A20F9469CFC6C
@@ -31,7 +31,7 @@ Numbers = Callable[[Storage], memoryview]
 def read(files: list[Path], folder: Path) -> Found:
     """The tensors of a state dict, by its own names. Raises `SourceError`."""
     [file] = files
-    try:
+    with read_as(f"{file.name}: not a readable state dict"):
         state, numbers = _zip(file) if is_zipfile(file) else _legacy(file)
         if not isinstance(state, dict):
             raise ValueError("it holds no dict of tensors")
@@ -42,31 +42,39 @@ def read(files: list[Path], folder: Path) -> Found:
                 if isinstance(view, View) and view.storage.kind in _FLOATS
             }
         )
-    except (ValueError, KeyError, BadZipFile, struct.error) as error:
-        raise SourceError(f"{file.name}: not a readable state dict: {error}") from None
 
 
 def _zip(file: Path) -> tuple[Any, Numbers]:
     archive = ZipFile(file)
     [index] = [name for name in archive.namelist() if name.endswith("/data.pkl")]
     top = index.removesuffix("data.pkl")
-    state = pickled.read(io.BytesIO(archive.read(index)))
-    return state, lambda storage: memoryview(archive.read(f"{top}data/{storage.key}"))
+    state = pickled.read(archive.open(_plain(archive, index)))
+
+    def numbers(storage: Storage) -> memoryview:
+        return memoryview(archive.read(_plain(archive, f"{top}data/{storage.key}")))
+
+    return state, numbers
+
+
+def _plain(archive: ZipFile, name: str) -> str:
+    """torch packs nothing; what is packed may be a thousand times as large as its file."""
+    if archive.getinfo(name).compress_type != ZIP_STORED:
+        raise ValueError(f"{name} is compressed, which torch never does")
+    return name
 
 
 def _legacy(file: Path) -> tuple[Any, Numbers]:
-    with file.open("rb") as stream:
-        if pickled.read(stream) != _MAGIC or pickled.read(stream) != _PROTOCOL:
-            raise ValueError("it does not begin as torch begins one")
-        pickled.read(stream)  # of the machine that saved it
-        state, keys = pickled.read(stream), pickled.read(stream)
-        at = stream.tell()
+    stream = opened(file)  # of which no read is longer than what is there
+    if pickled.read(stream) != _MAGIC or pickled.read(stream) != _PROTOCOL:
+        raise ValueError("it does not begin as torch begins one")
+    pickled.read(stream)  # of the machine that saved it
+    state, keys = pickled.read(stream), pickled.read(stream)
+    at, data = stream.tell(), memoryview(stream)
     sizes = {
         view.storage.key: np.dtype(_FLOATS.get(view.storage.kind, "<i8")).itemsize
         for view in state.values()
         if isinstance(view, View)
     }
-    data = mapped(file)
     parts: dict[str, memoryview] = {}
     for key in keys:
         [count] = struct.unpack_from("<q", data, at)
@@ -87,6 +95,8 @@ def _tensor(view: View, numbers: Numbers) -> Tensor:
         last = view.start + sum((n - 1) * s for n, s in zip(view.shape, view.strides, strict=True))
         if min(view.start, *view.strides, 0) < 0 or last >= max(len(flat), 1):
             raise SourceError(f"a tensor passes the end of storage {view.storage.key}")
+        if math.prod(view.shape) > len(flat):  # numbers that repeat, as often as the file likes
+            raise SourceError(f"a tensor is larger than its storage {view.storage.key}")
         strides = [stride * dtype.itemsize for stride in view.strides]
         return np.lib.stride_tricks.as_strided(flat[view.start :], view.shape, strides)
 

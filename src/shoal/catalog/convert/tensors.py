@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 import mmap
-from collections.abc import Callable, Mapping
+import struct
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import msgspec
 import numpy as np
@@ -15,6 +19,33 @@ from numpy.typing import NDArray
 from shoal.errors import SourceError
 
 Array = NDArray[Any]
+
+#: What a reader meets that takes a file at its word, where the file has other types, counts or places
+#: than the format says: lists that are numbers, rows beyond the end, sizes beyond any memory.
+_BROKEN = (
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+    ArithmeticError,
+    RuntimeError,
+    OSError,
+    MemoryError,
+    EOFError,
+    struct.error,
+    zlib.error,
+    BadZipFile,
+)
+
+
+@contextmanager
+def read_as(what: str) -> Iterator[None]:
+    """Whatever a broken file leads to is a `SourceError`: `what`, and what is wrong with it."""
+    try:
+        yield
+    except _BROKEN as error:
+        told = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        raise SourceError(f"{what}: {told}") from None
 
 
 class Tensor(msgspec.Struct, frozen=True):
@@ -51,10 +82,15 @@ def stored(array: Array) -> Tensor:
     return Tensor(array.shape, lambda: array)
 
 
-def mapped(file: Path) -> memoryview:
-    """The bytes of `file`, read as they are looked at. Raises `ValueError` if it is empty."""
+def opened(file: Path) -> mmap.mmap:
+    """`file`, read as it is looked at. Raises `ValueError` if it is empty."""
     with file.open("rb") as handle:
-        return memoryview(mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ))
+        return mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def mapped(file: Path) -> memoryview:
+    """The bytes of `file`, as `opened` has it."""
+    return memoryview(opened(file))
 
 
 def array_of(data: memoryview, dtype: str, shape: tuple[int, ...], what: str) -> Array:

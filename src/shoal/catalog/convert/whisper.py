@@ -13,8 +13,7 @@ import msgspec
 import numpy as np
 
 from shoal.catalog.convert.ctranslate2 import read_model
-from shoal.catalog.convert.tensors import Array, Found, Tensor, stored
-from shoal.errors import SourceError
+from shoal.catalog.convert.tensors import Array, Found, Tensor, read_as, stored
 
 #: Later ones have a token for each language, and their generation needs more settings.
 _ENGLISH_VOCABULARY = 51864
@@ -46,7 +45,7 @@ def read(files: list[Path], folder: Path) -> Found:
     """
     [file] = files
     model = read_model(file)
-    try:
+    with read_as(f"{file.name}: not an English Whisper as known here"):
         if model.spec != "WhisperSpec":
             raise ValueError(f"it is a {model.spec}, not a WhisperSpec")
         settings = msgspec.json.decode((folder / "config.json").read_bytes(), type=_Settings)
@@ -62,8 +61,6 @@ def read(files: list[Path], folder: Path) -> Found:
             config,
             {name: msgspec.json.encode(content) for name, content in files_beside.items()},
         )
-    except (KeyError, ValueError, OSError) as error:
-        raise SourceError(f"{file.name}: not an English Whisper as known here: {error}") from None
 
 
 def _config(variables: Mapping[str, Array], special: Mapping[str, int]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from shoal.catalog.conversion import StoredDType
-from shoal.catalog.convert.tensors import Array, Tensor
+from shoal.catalog.convert.tensors import Array, Tensor, read_as
 from shoal.errors import SourceError
 
 _NAMES: dict[StoredDType, str] = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
@@ -55,7 +55,8 @@ def write(
 
 
 def _bytes(name: str, tensor: Tensor, dtype: StoredDType) -> bytes:
-    array = np.asarray(tensor.read(), np.float32, order="C")
+    with read_as(f"tensor '{name}' cannot be read"), np.errstate(all="ignore"):
+        array = np.asarray(tensor.read(), np.float32, order="C")
     if array.shape != tensor.shape:
         raise SourceError(f"tensor '{name}' is {array.shape}, not {tensor.shape} as announced")
     if not np.isfinite(array).all():
