@@ -60,11 +60,9 @@ def read_graph(file: Path) -> Graph:
 
 def read_notes(file: Path) -> dict[str, str]:
     """What an exporter noted beside the graph (`metadata_props`). Raises `SourceError`."""
-    try:
+    with read_as(f"{file.name}: not a readable ONNX file"):
         notes = [grouped(message(v)) for number, v in fields(mapped(file)) if number == _MODEL_NOTE]
         return {_text(note, _NOTE_KEY): _text(note, _NOTE_VALUE) for note in notes}
-    except ValueError as error:
-        raise SourceError(f"{file.name}: not a readable ONNX file: {error}") from None
 
 
 def _graph(fields: Message) -> Graph:
