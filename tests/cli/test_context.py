@@ -128,3 +128,14 @@ def test_the_broker_is_the_one_named_else_that_of_the_serve_that_runs_here(
     context.write_running(Running(os.getpid(), "http://here", "nats://here"))
     found = context.with_broker(CommonSettings(pool="gpu"))
     assert (found.broker_url, found.pool) == ("nats://here", "gpu")
+
+
+def test_what_a_reader_has_open_stays_whole_while_it_is_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a file would be taken for a dead one's, and deleted."""
+    monkeypatch.setattr(context, "state_dir", lambda: tmp_path)
+    running = Running(os.getpid(), "http://here", "nats://here", ["m"])
+    with context.write_running(running).open() as reader:
+        context.write_running(Running(os.getpid(), "http://there", "nats://here"))
+        assert "http://here" in reader.read()

@@ -7,6 +7,7 @@ import socket
 import sys
 from asyncio.subprocess import Process
 from pathlib import Path
+from typing import cast
 
 import httpx
 import numpy as np
@@ -16,12 +17,14 @@ from shoal.broker.connection import Connection
 from shoal.broker.server import BrokerServer
 from shoal.broker.streams import ensure_streams
 from shoal.core import events as ev
-from shoal.errors import ConfigError, Unavailable
+from shoal.errors import ConfigError, InvalidRequest, Unavailable
 from shoal.runtimes.fake import hashing
 from shoal.settings import WorkerSettings
 from shoal.values import EncodeParams
 from shoal.wire.arrays import from_wire
+from shoal.worker import main
 from shoal.worker.main import Worker
+from shoal.worker.prepared import Preparer
 
 from .conftest import CARD, StartWorker
 from .scripted import ScriptedGateway, until
@@ -225,6 +228,39 @@ async def test_a_broker_restart_loses_nothing(
     await broker.start()
     for unit in units:
         assert (await gateway.reply(unit)).error is None
+
+
+async def test_a_broker_that_is_away_holds_up_no_load(
+    start_worker: StartWorker, broker: BrokerServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A runtime that waited for it would be taken for hung."""
+    monkeypatch.setattr(main, "PLACE_S", 0.2)
+    worker = await start_worker()
+    os.kill(broker.pid or 0, signal.SIGKILL)
+    await broker.wait()
+    loads = worker.core.lanes["cpu"]
+    os.kill(runtime_pid(worker), signal.SIGKILL)
+    await until(lambda: not loads.resident)
+    await until(lambda: bool(loads.resident))
+    await broker.start()
+
+
+class Refusing:
+    slow = False
+    probe = "ready"
+
+    def prepare(self, items: list[str], params: EncodeParams, query: None = None) -> None:
+        raise InvalidRequest("it does no such task")
+
+
+async def test_a_probe_that_asks_for_what_no_model_does_ends_no_worker(
+    start_worker: StartWorker,
+) -> None:
+    worker = await start_worker()
+    worker._lanes.preparers["fake"] = cast(Preparer, Refusing())
+    worker._lanes._computed_at.clear()
+    assert worker._report is not None
+    assert await worker._report.missing() == ["lane cpu: it does no such task"]
 
 
 async def test_health_rests_on_a_forward_pass(

@@ -44,6 +44,17 @@ def test_a_panic_of_the_tokenizer_fails_the_unit_only() -> None:
     assert "index out of bounds" in outcome.message
 
 
+class Forgetful:
+    def prepare(self, items: list[str], params: EncodeParams, query: None) -> list[Prepared]:
+        return []
+
+
+def test_a_preparer_that_answers_too_little_fails_the_unit_and_not_the_thread() -> None:
+    unit = Unit("u", "r", "m", "encode", EncodeParams(), "json", [b'"fish"'], 1.0, "reply")
+    (outcome,) = prepare(unit, unit.items, cast(Preparer, Forgetful()))
+    assert isinstance(outcome, ComputeFailed)
+
+
 async def test_what_was_prepared_for_an_earlier_delivery_is_not_taken_for_a_later_one(
     start_worker: StartWorker, gateway: ScriptedGateway, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ later ones keep to it. Token, offline mode, endpoint and cache are huggingface_h
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,8 @@ from shoal.errors import SourceError
 
 #: The base error of whichever httpx huggingface_hub was built on.
 _TransportError: type[Exception] = errors.HTTPError  # type: ignore[attr-defined]
+#: It writes its warnings to stderr by a handler of its own, and hands them on as well.
+logging.getLogger("huggingface_hub").handlers.clear()
 _NOT_CACHED = "is not wholly in the cache and offline is set; pull it once with network"
 
 
