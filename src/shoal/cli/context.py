@@ -123,9 +123,10 @@ def write_running(running: Running) -> Path:
     folder = state_dir() / "running"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{running.pid}.json"
-    path.write_bytes(msgspec.json.encode(running))
-    path.chmod(0o600)
-    return path
+    partial = path.with_suffix(".part")  # whoever reads half a file takes it for a dead one's
+    partial.write_bytes(msgspec.json.encode(running))
+    partial.chmod(0o600)
+    return partial.replace(path)
 
 
 def read_running() -> list[Running]:

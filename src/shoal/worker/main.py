@@ -59,6 +59,9 @@ _log = log.get(__name__)
 
 #: How long to try to reach the broker at start, as it may start at the same moment.
 CONNECT_S = 30.0
+#: How long a load waits for its model's place on the queue: longer than a broker may refuse one, and
+#: far less than what a load may take in all.
+PLACE_S = 20.0
 #: A batch takes a second at most; told to end at once, nobody waits for one.
 RUNTIME_GRACE_S = 5.0
 #: Two pulses of every other worker: by then this one knows what the pool has.
@@ -161,8 +164,12 @@ class Worker:
         self._report: Report | None = None
 
     async def _before_load(self, model: str) -> None:
+        """The model's place on the queue. A broker that stays away holds up no load: a runtime that
+        waits for too long is taken for hung, and a first pull that finds no place makes it."""
         assert self._queue is not None
-        await self._queue.ensure_consumer(model)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PLACE_S):
+                await self._queue.ensure_consumer(model)
 
     async def start(self) -> None:
         """Connect, start the runtimes, load the pinned models, begin to pull."""

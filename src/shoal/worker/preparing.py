@@ -111,6 +111,7 @@ def prepare(unit: Unit, contents: Contents, preparer: Preparer) -> Outcome:
     good = [item for item in read if not isinstance(item, ShoalError)]
     try:
         outcomes = iter(preparer.prepare(good, unit.params, query))
+        own: Outcome = [item if isinstance(item, ShoalError) else next(outcomes) for item in read]
     except ShoalError as error:  # what was asked of all of them cannot be done
         return [item if isinstance(item, ShoalError) else error for item in read]
     except BaseException as error:
@@ -118,7 +119,6 @@ def prepare(unit: Unit, contents: Contents, preparer: Preparer) -> Outcome:
         # unit is at fault, and the thread must live: without it no other would be prepared.
         failure = ComputeFailed(f"this item could not be tokenized: {error}")
         return [item if isinstance(item, ShoalError) else failure for item in read]
-    own: Outcome = [item if isinstance(item, ShoalError) else next(outcomes) for item in read]
     return [*own, *outcomes]  # and the query, where it is a sequence of its own
 
 

@@ -14,7 +14,7 @@ from shoal.broker.base import Bus
 from shoal.core.lanes import Lane
 from shoal.core.pulsing import PULSE_S, Rhythm
 from shoal.core.worker import WorkerCore
-from shoal.errors import Unavailable
+from shoal.errors import ShoalError, Unavailable
 from shoal.wire import subjects
 from shoal.wire.codec import encode
 from shoal.wire.queue import LaneMemory, ModelPulse, WorkerPulse
@@ -160,6 +160,6 @@ class Report:
             if time.monotonic() - self._lanes.computed_at(lane.id) < RECENT_S:
                 return []
             return [f"lane {lane.id}: no forward pass of {model} within {PROBE_S:g} s"]
-        except Unavailable as error:
+        except ShoalError as error:  # what a probe asks may be nothing that this model does
             return [f"lane {lane.id}: {error.message}"]
         return []
