@@ -13,11 +13,13 @@ FACTS = [
 NIGHT_S = 600.0
 
 
-def show(client: shoal.Client) -> None:
-    """What there is, and what of it is loaded."""
+def show(client: shoal.Client, asked: str) -> None:
+    """What of the catalog is loaded; the model that was asked may be told a moment later."""
     for model in client.models():
-        size = f"{model.bytes / 1e6:.0f} MB" if model.bytes else "never loaded"
-        print(f"{model.id:<20} {model.state:<10} lanes: {model.lanes}  {size}")
+        if model.lanes or asked in (model.id, *model.aliases):
+            print(
+                f"{model.id:<36} {model.state:<10} lanes: {model.lanes}  {model.bytes / 1e6:.0f} MB"
+            )
 
 
 def search(client: shoal.Client, model: str, question: str) -> str:
@@ -46,7 +48,7 @@ def main() -> None:
         print(search(client, asked.model, "Which animal swims?"))
     with shoal.Client(asked.url, timeout_s=NIGHT_S) as client:
         night(client, asked.model, [*FACTS * 20, "far too long " * 1000])
-        show(client)
+        show(client, asked.model)
 
 
 if __name__ == "__main__":

@@ -191,6 +191,19 @@ def test_an_unreachable_hub(pull: Puller) -> None:
     assert "http://127.0.0.1:1" in error
 
 
+def test_warnings_of_the_hubs_library_are_told_once() -> None:
+    warn = """
+import logging, sys
+from shoal.telemetry import log
+log.configure("info", "text", sys.stdout)
+import shoal.catalog.sources.hub
+logging.getLogger("huggingface_hub.utils").warning("slow")
+"""
+    done = subprocess.run([sys.executable, "-c", warn], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert done.stdout.count("slow") == 1
+
+
 def test_a_gated_model_needs_a_token(hub: FakeHub, pull: Puller) -> None:
     hub.repos["org/tiny"] = Repo(plain_files(), gated="hf_secret")
     assert "is gated; accept its terms" in str(pull("infer")["error"])

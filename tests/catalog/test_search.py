@@ -121,6 +121,10 @@ def test_kinds_from_the_general_to_the_special() -> None:
     ("criteria", "told"),
     [
         ({"task": "dens"}, "has task 'dens' (did you mean 'dense'?)"),
+        (
+            {"task": "rerank"},
+            "'rerank'; there are encode (dense, sparse), extract (token-labels), score (cross-encoder)",
+        ),
         ({"license": "apach3"}, "has license 'apach3' (did you mean 'apache-2.0'?)"),
         ({"family": "birt"}, "has family 'birt' (did you mean 'bert'?)"),
         ({"words": ("germen",)}, "called or described as 'germen' (did you mean 'german'?)"),

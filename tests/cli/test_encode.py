@@ -161,6 +161,9 @@ def test_outputs_other_than_dense(gateway: ScriptedGateway) -> None:
     assert "multivector: 2 rows" in shown
     with pytest.raises(ConfigError, match="add --json"):
         run("7", *flags, "-o", "x.npy")
+    one = {"dtype": "float32", "shape": [3], "data": b"\0" * 12}
+    gateway.script.append(says(packed({"items": [{"fde": one, "tokens": 1}]})))
+    assert "fde: 3 values" in run("7", "--vectors", "fde").stdout
 
 
 def test_quantised_vectors_come_with_their_scale(gateway: ScriptedGateway) -> None:

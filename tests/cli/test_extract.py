@@ -33,12 +33,13 @@ def test_entities_are_shown(gateway: ScriptedGateway) -> None:
 def test_labels_and_transcripts_are_shown(gateway: ScriptedGateway) -> None:
     labels = [{"label": f"class-{n}", "score": 0.5} for n in range(7)]
     heard = {"text": " hello there", "segments": []}
-    gateway.script.append(says(packed({"items": [{"labels": labels}, heard]})))
-    shown = run("a", "b").stdout
+    gateway.script.append(says(packed({"items": [{"labels": labels}, heard, {"entities": []}]})))
+    shown = run("a", "b", "c").stdout
     assert "class-0 0.50" in shown
     assert "class-5" not in shown
     assert "… 2 more" in shown
     assert "hello there" in shown
+    assert "nothing" in shown
 
 
 def test_options_travel(gateway: ScriptedGateway) -> None:

@@ -38,7 +38,9 @@ def test_it_answers_tells_and_leaves_nothing(tmp_path: Path) -> None:
         ]
         assert len(seen["gateways"]) == 2
         assert ("fake", 0) in [(depth["model"], depth["waiting"]) for depth in seen["queues"]]
-        assert "resident" in serving.shoal("status")
+        shown = serving.shoal("status")
+        assert "resident" in shown
+        assert "Queue: empty" in shown
 
         started = descendants(serving.process.pid)
         assert len(started) >= 6  # broker, two gateways, worker, two runtimes

@@ -54,6 +54,8 @@ async def test_the_index_points_on(gateway: Served) -> None:
     body = (await gateway.http.get("/")).json()
     for path in (body["openapi"], body["models"], *body["health"]):
         assert (await gateway.http.get(path)).status_code == 200
+    for path in (*body["openai"], *body["cohere"]):
+        assert (await gateway.http.get(path)).status_code == 405  # there, and asked by POST
 
 
 async def test_models_have_openais_shape_and_more(gateway: Served) -> None:

@@ -51,16 +51,17 @@ def search(cards: Iterable[Card], criteria: Criteria) -> list[Card]:
 
 def kinds(card: Card) -> list[str]:
     """What the model does, from the general to the special: `[encode, dense]`."""
-    said = []
-    for name in card.tasks.names():
-        task = getattr(card.tasks, name)
-        said += [name, *(task.outputs() if name == "encode" else [task.head])]
-    return said
+    return [said for name in card.tasks.names() for said in (name, *_kinds(card, name))]
 
 
 def gives(card: Card) -> list[str]:
     """What the model gives or how, without the tasks that it does so for: `[dense]`."""
-    return [kind for kind in kinds(card) if kind not in card.tasks.names()]
+    return [kind for name in card.tasks.names() for kind in _kinds(card, name)]
+
+
+def _kinds(card: Card, name: str) -> list[str]:
+    task = getattr(card.tasks, name)
+    return list(task.outputs()) if name == "encode" else [task.head]
 
 
 def why_none(cards: list[Card], criteria: Criteria) -> str:
@@ -70,7 +71,8 @@ def why_none(cards: list[Card], criteria: Criteria) -> str:
     for name, known in _vocabularies(cards).items():
         asked = getattr(criteria, name)
         if asked is not None and not search(cards, Criteria(**{name: asked})):
-            return f"no model of the catalog has {name} '{asked}'{nearest(asked, known)}"
+            told = f"no model of the catalog has {name} '{asked}'{nearest(asked, known)}"
+            return f"{told}; there are {_tasks(cards)}" if name == "task" else told
     for word in criteria.words:
         if not search(cards, Criteria(words=(word,))):
             hint = nearest(word, _names(cards))
@@ -82,6 +84,15 @@ def why_none(cards: list[Card], criteria: Criteria) -> str:
     some = ", ".join(card.name for card in found[:3])
     which = {"words": "the words", "size_under_mb": "the size"}.get(name, f"the {name}")
     return f"no model of the catalog fits all of it; without {which}, {len(found)} do: {some}"
+
+
+def _tasks(cards: list[Card]) -> str:
+    """Each task with what it gives or how, for whoever calls it by another word: `ner`, `rerank`."""
+    by_task: dict[str, set[str]] = {}
+    for card in cards:
+        for name in card.tasks.names():
+            by_task.setdefault(name, set()).update(_kinds(card, name))
+    return ", ".join(f"{name} ({', '.join(sorted(by_task[name]))})" for name in sorted(by_task))
 
 
 def _without(criteria: Criteria, name: str) -> Criteria:

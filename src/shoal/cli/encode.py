@@ -67,7 +67,7 @@ def encode(
         list[str] | None,
         typer.Option(
             "--vectors",
-            help="dense, sparse, multivector; several times; unset: the model's first.",
+            help="dense, sparse, multivector, fde; several times; unset: the model's first.",
         ),
     ] = None,
     prompt: Annotated[str | None, typer.Option(help="Name of one of the model's prompts.")] = None,
@@ -199,12 +199,14 @@ def _values(encoded: Encoded, row: int) -> list[str]:
         form = "+d" if vector.dtype.kind in "iu" else "+.4f"
         told.append(" ".join(f"{value:{form}}" for value in vector) + " …")
     for name, rows in encoded.outputs.items():
-        plain = _plain(rows[row])
-        terms = isinstance(plain, dict)
-        told.append(
-            f"{name}: {len(plain['indices'])} terms" if terms else f"{name}: {len(plain)} rows"
-        )
+        told.append(f"{name}: {_size(_plain(rows[row]))}")
     return told
+
+
+def _size(plain: Any) -> str:
+    if isinstance(plain, dict):
+        return f"{len(plain['indices'])} terms"
+    return f"{len(plain)} {'rows' if plain.ndim == 2 else 'values'}"
 
 
 def _counted(encoded: Encoded) -> str:

@@ -170,6 +170,8 @@ def _told(found: Extraction) -> str:
         finds = [f"{entity.label}: {entity.text}" for entity in found.entities]
     else:
         finds = [f"{label.label} {label.score:.2f}" for label in found.labels or []]
+    if not finds:
+        return "nothing"
     more = len(finds) - SHOWN_FINDS
     return "\n".join(finds[:SHOWN_FINDS]) + (f"\n… {more} more" if more > 0 else "")
 

@@ -13,7 +13,7 @@ from shoal.settings import CommonSettings
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from shoal.cli.snapshot import Snapshot, Worker
+    from shoal.cli.snapshot import Depth, Snapshot, Worker
 
 
 @takes(CommonSettings, only=BROKER)
@@ -43,7 +43,7 @@ def _show(snapshot: Snapshot) -> None:
     console.print(_workers_table(snapshot))
     if any(worker.models for worker in snapshot.workers):
         console.print(_models_table(snapshot))
-    console.print(_queues_table(snapshot))
+    console.print(_queues_table(snapshot) if _queued(snapshot) else "Queue: empty")
     console.print(_gateways_table(snapshot))
 
 
@@ -97,11 +97,16 @@ def _state(worker: Worker) -> str:
     return "ready" if worker.ready else "not ready"
 
 
+def _queued(snapshot: Snapshot) -> list[Depth]:
+    """The queues that hold something: each model that was ever asked has two."""
+    return [depth for depth in snapshot.queues if depth.waiting or depth.held]
+
+
 def _queues_table(snapshot: Snapshot) -> Table:
     from rich.table import Table
 
     table = Table("model", "pool", "class", "waiting", "held by workers", title="Queue, in units")
-    for depth in snapshot.queues:
+    for depth in _queued(snapshot):
         table.add_row(depth.model, depth.pool, depth.klass, str(depth.waiting), str(depth.held))
     return table
 

@@ -42,7 +42,12 @@ class HealthRoute:
             "encode": "/v1/encode/{model}",
             "score": "/v1/score/{model}",
             "extract": "/v1/extract/{model}",
-            "openai": ["/v1/embeddings", "/v1/moderations", "/v1/audio/transcriptions"],
+            "openai": [
+                "/v1/embeddings",
+                "/v1/moderations",
+                "/v1/audio/transcriptions",
+                "/v1/audio/translations",
+            ],
             "cohere": ["/v1/rerank", "/v2/rerank"],
             "text-embeddings-inference": "/tei/{model}",
             "health": ["/healthz", "/readyz", "/metrics"],
