@@ -64,7 +64,7 @@ docs: .venv/.core  ## Write docs/settings.md and docs/cards.md anew from the cod
 
 .venv/.core: .venv/.python pyproject.toml $(LOCK)
 	@echo "Installing Shoal and torch into .venv (some minutes the first time) …"
-	@$(PIP) install --quiet $(PIP_ARGS) -c $(LOCK) -e '.[torch,media]'
+	@$(PIP) install --quiet $(PIP_ARGS) -c $(LOCK) -e '.[torch,onnx,media]'
 	@touch $@
 
 .venv/.dev: .venv/.core

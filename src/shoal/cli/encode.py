@@ -90,7 +90,7 @@ def encode(
 
     shoal encode all-MiniLM-L6-v2 "a fish" "a bird"
     shoal encode all-MiniLM-L6-v2 -f texts.txt -o vectors.npy
-    shoal encode my-image-model --files cat.png photos/
+    shoal encode efficientnet-lite0 --files cat.png photos/
     cat docs.jsonl | shoal encode all-MiniLM-L6-v2 --field text --json
     shoal encode all-MiniLM-L6-v2 -f night.txt -o night.npy --bulk --timeout 600
 

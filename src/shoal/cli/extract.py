@@ -88,13 +88,13 @@ def extract(
 ) -> None:
     """Find entities and classes in texts and images, and write down what is said or written.
 
-    shoal extract my-ner "Ada Lovelace lived in London"
-    shoal extract my-zero-shot -f mails.txt -l bill -l complaint --json
-    shoal extract my-gliner -f invoices.txt --schema invoice.json --json
-    shoal extract my-image-model --files photos/
+    shoal extract rampart-pii "Ada Lovelace lived in London"
+    shoal extract gliner_large-v2.5 -f mails.txt -l person -l product --json
+    shoal extract gliner_large-v2.5 -f invoices.txt --schema invoice.json --json
+    shoal extract efficientnet-lite0 --files photos/
     shoal extract pp-ocrv6-small --files receipts/
-    shoal extract my-whisper --files talk.wav -o talk.jsonl
-    cat docs.jsonl | shoal extract my-ner --field text -o entities.jsonl
+    shoal extract whisper-tiny.en --files talk.wav -o talk.jsonl
+    cat docs.jsonl | shoal extract rampart-pii --field text -o entities.jsonl
 
     A folder stands for the files in it. Exit code 1 if an item failed.
     """

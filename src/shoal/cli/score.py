@@ -57,10 +57,10 @@ def score(
 ) -> None:
     """Order documents by how well they answer a query.
 
-    shoal score ms-marco-MiniLM-L6-v2 "what lives in the sea?" "a fish" "a bird"
-    shoal score ms-marco-MiniLM-L6-v2 "refunds" -f lines.txt --top 3
-    shoal score ms-marco-MiniLM-L6-v2 "refunds" --files handbook/
-    cat docs.jsonl | shoal score ms-marco-MiniLM-L6-v2 "refunds" --field text --json
+    shoal score ms-marco-MiniLM-L-12-v2 "who swims?" "Fish swim." "Birds fly."
+    shoal score ms-marco-MiniLM-L-12-v2 "refunds" -f lines.txt --top 3
+    shoal score ms-marco-MiniLM-L-12-v2 "refunds" --files handbook/
+    cat docs.jsonl | shoal score ms-marco-MiniLM-L-12-v2 "refunds" --field text --json
 
     The table has the best first, JSON Lines the order of the documents. Exit code 1 if a document
     has no score.
