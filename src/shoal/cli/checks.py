@@ -139,7 +139,8 @@ def models(settings: GatewaySettings) -> Finding:
     if not missing:
         return Finding("models", "ok", seen)
     when = "none will be fetched while offline is set" if settings.offline else "fetched when used"
-    return Finding("models", "warn", seen, f"{when}; to fetch now: shoal models pull {missing[0]}")
+    name = missing[0] if len(missing) == 1 else "NAME"
+    return Finding("models", "warn", seen, f"{when}; to fetch now: shoal models pull {name}")
 
 
 def port(settings: GatewaySettings) -> Finding:

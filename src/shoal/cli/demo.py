@@ -159,6 +159,7 @@ def _next_steps(model: str, console: Console) -> None:
         f"shoal serve {model}": "keep it running; it is in .venv/bin",
         f"shoal encode {model} 'a fish'": "a vector on the command line",
         "shoal serve ./my-model": "any folder of a known architecture",
+        "make fleet": "fourteen models behind one server: rerankers, entities, OCR, speech",
         "make test": "everything CI checks",
         "docs/architecture.md": "what just happened, step by step",
     }
