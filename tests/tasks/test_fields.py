@@ -70,3 +70,11 @@ def test_what_cannot_be_read_is_told_and_the_next_one_taken() -> None:
         ("sums", None),
         ("sums", "'much' is no number"),
     ]
+
+
+def test_fields_that_share_a_label_read_ten_thousand_texts_together() -> None:
+    fields = tuple((Field((f"f{n}",), ("sum",), "number", many=True), "sum") for n in range(100))
+    found = (*[("much", "sum", 0.5)] * 900, *[("12,50", "sum", 0.9)] * 100)
+    answer = msgspec.msgpack.decode(Fields(TEXT, Found(found), fields)([]))
+    assert len(answer["evidence"]) == 10_000
+    assert answer["fields"]["f99"] == [12.5] * 100

@@ -58,6 +58,25 @@ SELF = {
     "type": "object",
     "properties": {"a": {"$ref": "#/$defs/A"}},
 }
+SELF_OR_NULL = {
+    "$defs": {"A": {"anyOf": [{"$ref": "#/$defs/A"}, {"type": "null"}]}},
+    "type": "object",
+    "properties": {"a": {"$ref": "#/$defs/A"}},
+}
+EITHER: dict[str, Any] = {"type": "string"}
+for _ in range(400):
+    EITHER = {"anyOf": [EITHER]}
+#: Eight references in each of seven steps name two million fields.
+MANY = {
+    "$defs": {
+        "A7": {"type": "string"},
+        **{
+            f"A{n}": {"properties": {f"p{k}": {"$ref": f"#/$defs/A{n + 1}"} for k in range(8)}}
+            for n in range(7)
+        },
+    },
+    "properties": {"a": {"$ref": "#/$defs/A0"}},
+}
 DEEP: dict[str, Any] = {"type": "string"}
 for _ in range(10):
     DEEP = {"type": "object", "properties": {"a": DEEP}}
@@ -75,7 +94,18 @@ for _ in range(10):
         ({"properties": {"a": {"$ref": "other.json"}}}, "'a' refers to 'other.json'; only parts"),
         ({"properties": {"a": {"$ref": "#/$defs/B"}}}, "refers to '#/.defs/B', which is not there"),
         (SELF, "'a' refers to itself"),
+        (SELF_OR_NULL, "'a' refers to itself"),
+        ({"properties": {"a": EITHER}}, "'a' refers to itself, or says what it is in too many"),
+        (MANY, "more than 256 fields; at most"),
         (DEEP, "lies deeper than 8 objects"),
+        ({"properties": {" ": {"type": "string"}}}, "'the whole' has a property without a name"),
+        (
+            {"properties": {"a": {"type": "string", "format": "email"}}},
+            "'a' has the format 'email'",
+        ),
+        ({"properties": {"a": {"enum": []}}}, "'a' has an `enum` of 0; 1 to 256"),
+        ({"properties": {"a": {"enum": [*range(257)]}}}, "an `enum` of 257; 1 to 256"),
+        ({"properties": {"a": {"type": "integer", "enum": ["b"]}}}, "'integer', and its .* 'b'"),
         ({"properties": {"a": {"type": "string", "pattern": "x"}}}, "'a' has `pattern`, which no"),
         ({"properties": {"a": {"anyOf": [{"type": "string"}, {"type": "number"}]}}}, "`anyOf`"),
         ({"properties": {"a": {"type": "array"}}}, "'a' is an array without `items`"),
@@ -84,12 +114,25 @@ for _ in range(10):
             "'a' is a list of objects: which values belong together",
         ),
         ({"properties": {"a": {"enum": [[1]]}}}, "an `enum` that is no list of texts"),
-        ({"properties": {f"a{n}": {"type": "string"} for n in range(257)}}, "257 fields; at most"),
+        (
+            {"properties": {f"a{n}": {"type": "string"} for n in range(257)}},
+            "more than 256 fields; at most",
+        ),
     ],
 )
 def test_what_is_refused(schema: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidRequest, match=said):
         read_schema(json.dumps(schema))
+
+
+def test_choices_without_a_type_have_their_own() -> None:
+    fields = read(a={"enum": [1, 2]}, b={"enum": [1, 2.5]}, c={"enum": [True]}, d={"enum": ["x"]})
+    assert [field.kind for field in fields] == ["integer", "number", "boolean", "string"]
+
+
+def test_a_name_that_is_no_text_is_passed_over() -> None:
+    (field,) = read(a={"type": "object", "title": 5, "properties": {"b": {"type": "string"}}})
+    assert field.labels == ("a b", "b")
 
 
 def test_no_json() -> None:

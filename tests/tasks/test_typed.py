@@ -128,5 +128,25 @@ def test_choices() -> None:
         value("integer", "20 %", choices=(7, 19))
 
 
+def test_few_of_many_choices_are_named() -> None:
+    with pytest.raises(ValueError, match=r"is none of 0, 1, 2, 3, 4, 5, 6, 7, \u2026$"):
+        value("integer", "300", choices=tuple(range(256)))
+
+
+@pytest.mark.parametrize("kind", ["number", "integer", "boolean", "date"])
+def test_a_page_is_no_value(kind: Kind) -> None:
+    """Some of the patterns would take 14 s for it, in which the worker does nothing else."""
+    with pytest.raises(ValueError, match="has 20000 characters; at most 256"):
+        value(kind, "a" * 20_000)
+    assert value("string", "a" * 20_000) == "a" * 20_000
+
+
+def test_a_number_of_more_digits_than_one_keeps_is_not_made_up() -> None:
+    assert value("integer", "9007199254740991") == 9007199254740991
+    for text in ("9007199254740993", "1" * 30):
+        with pytest.raises(ValueError, match="more digits than a number keeps"):
+            value("integer", text)
+
+
 def test_texts_are_on_one_line() -> None:
     assert value("string", "Ada\n  Lovelace") == "Ada Lovelace"

@@ -12,6 +12,12 @@ from shoal.tasks.schema import Field
 from shoal.tasks.typed import Mark, mark_of, read
 from shoal.wire.objects import Entity, Evidence
 
+#: Texts of an item that are read as values, in all fields together: fields may share a label, and each
+#: is told with its evidence.
+_MOST_READ = 10_000
+#: Characters that an error repeats of a text; `text` of the evidence has all of it.
+_SHOWN = 80
+
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -41,10 +47,11 @@ class Fields(msgspec.Struct, frozen=True):
         for entity in self.finds.entities(rows):
             found.setdefault(entity.label, []).append(entity)
         mark = mark_of(self.text)
+        most = _MOST_READ // len(self.fields)
         fields: dict[str, Any] = {}
         evidence: list[Evidence] = []
         for field, label in self.fields:
-            value, told = _value(field, found.get(label, []), mark)
+            value, told = _value(field, found.get(label, []), mark, most)
             evidence += told
             within = fields
             for name in field.path[:-1]:
@@ -53,9 +60,14 @@ class Fields(msgspec.Struct, frozen=True):
         return _encode({"fields": fields, "evidence": evidence})
 
 
-def _value(field: Field, found: list[Entity], mark: Mark) -> tuple[Any, list[Evidence]]:
-    """All of a list, in the order of the text; else the likeliest that can be read."""
-    ordered = found if field.many else sorted(found, key=lambda entity: -entity.score)
+def _place(entity: Entity) -> tuple[int, int]:
+    return entity.start, entity.end
+
+
+def _value(field: Field, found: list[Entity], mark: Mark, most: int) -> tuple[Any, list[Evidence]]:
+    """All of a list, in the order of the text; else the likeliest that can be read. Of so many at `most`."""
+    likeliest = sorted(found, key=lambda entity: -entity.score)[:most]
+    ordered = sorted(likeliest, key=_place) if field.many else likeliest
     values: list[Any] = []
     told: list[Evidence] = []
     for entity in ordered:
@@ -63,7 +75,7 @@ def _value(field: Field, found: list[Entity], mark: Mark) -> tuple[Any, list[Evi
         try:
             values.append(read(entity.text, field, mark))
         except ValueError as why:
-            error = f"'{entity.text}' {why}"
+            error = f"'{entity.text[:_SHOWN]}' {why}"
         told.append(
             Evidence(field.name, entity.text, entity.score, entity.start, entity.end, error)
         )

@@ -17,10 +17,13 @@ Kind = Literal["string", "number", "integer", "boolean", "date"]
 #: Values of a choice.
 Choice = str | int | float | bool
 
-#: Objects inside objects: deeper ones are a mistake, or a schema that refers to itself.
+#: Objects inside objects, and references and choices one behind the other: deeper ones are a
+#: mistake, or a schema that refers to itself.
 _DEEPEST = 8
 #: Fields of a schema: each is looked for in every window of every text.
 _MOST = 256
+#: Choices of a field, with which every text that is found is compared: countries and currencies fit.
+_MOST_CHOICES = 256
 
 #: What says something of a field; what only describes it; what is resolved.
 _KEYS = frozenset(
@@ -32,6 +35,13 @@ _IGNORED = frozenset(
 )
 _TYPES = ("string", "number", "integer", "boolean", "array", "object")
 _FORMATS = ("date",)
+#: Of each type, what its choices are as.
+_CHOICES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+}
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -64,14 +74,13 @@ def read_schema(text: str) -> tuple[Field, ...]:
     fields = tuple(_Reader(schema).fields())
     if not fields:
         raise InvalidRequest("schema names no `properties`, so there is nothing to look for")
-    if len(fields) > _MOST:
-        raise InvalidRequest(f"schema has {len(fields)} fields; at most {_MOST} are looked for")
     return fields
 
 
 class _Reader:
     def __init__(self, schema: Any) -> None:
         self._root = schema
+        self._left = _MOST
 
     def fields(self) -> list[Field]:
         root = self._resolved(self._root, ())
@@ -91,9 +100,13 @@ class _Reader:
         found: list[Field] = []
         for name, said in properties.items():
             at = (*path, name)
+            if not name.strip():
+                _refuse(
+                    path, "has a property without a name, which nothing can be looked for under"
+                )
             own = self._resolved(said, at)
             if own["type"] == "object":
-                found += self._of_object(own, at, (*above, _words(own.get("title") or name)))
+                found += self._of_object(own, at, (*above, _words(_said(own, "title") or name)))
             else:
                 found.append(self._field(own, at, above))
         return found
@@ -101,6 +114,11 @@ class _Reader:
     def _field(
         self, schema: dict[str, Any], path: tuple[str, ...], above: tuple[str, ...]
     ) -> Field:
+        if not self._left:  # a few references can name more than there is time to write down
+            raise InvalidRequest(
+                f"schema has more than {_MOST} fields; at most so many are looked for"
+            )
+        self._left -= 1
         own, many = schema, schema["type"] == "array"
         if many:
             if "items" not in schema:
@@ -110,32 +128,31 @@ class _Reader:
                 what = f"{own['type']}s"
                 _refuse(path, f"is a list of {what}: which values belong together, no span tells")
         kind = own["type"]
-        if kind == "string" and own.get("format") == "date":
+        form = own.get("format")
+        if form is not None and form not in _FORMATS:
+            _refuse(path, f"has the format {str(form)[:80]!r}; read is {', '.join(_FORMATS)}")
+        if kind == "string" and form is not None:
             kind = "date"
-        choices = own.get("enum", [])
-        if not isinstance(choices, list) or not all(isinstance(c, Choice) for c in choices):
-            _refuse(path, "has an `enum` that is no list of texts and numbers")
-        return Field(path, _labels(schema, own, path, above), kind, many, tuple(choices))
+        return Field(path, _labels(schema, own, path, above), kind, many, _choices(own, path))
 
     def _resolved(self, said: Any, path: tuple[str, ...]) -> dict[str, Any]:
         """A schema with one type, without references and without null."""
         for _ in range(_DEEPEST):
             if not isinstance(said, dict):
                 _refuse(path, "is no schema, which is an object")
-            reference = said.get("$ref")
-            if reference is None:
+            if "$ref" in said:
+                around = {key: value for key, value in said.items() if key != "$ref"}
+                said = self._referred(said["$ref"], path) | around
+            elif said.get("anyOf") is not None:
+                said = _but_null(said["anyOf"], said, path)
+            else:
                 break
-            around = {key: value for key, value in said.items() if key != "$ref"}
-            said = self._referred(reference, path) | around
         else:
-            _refuse(path, "refers to itself")
-        either = said.get("anyOf")
-        if either is not None:
-            return self._resolved(_but_null(either, said, path), path)
+            _refuse(path, "refers to itself, or says what it is in too many steps")
         for key in said:
             if key not in _KEYS | _IGNORED:
                 hint = nearest(key, _KEYS)
-                _refuse(path, f"has `{key}`, which no span can be held to{hint}; leave it out")
+                _refuse(path, f"has `{key[:80]}`, which no span can be held to{hint}; leave it out")
         return said | {"type": _type(said, path)}
 
     def _referred(self, reference: Any, path: tuple[str, ...]) -> dict[str, Any]:
@@ -164,21 +181,50 @@ def _type(said: dict[str, Any], path: tuple[str, ...]) -> str:
         left = [one for one in kind if one != "null"]
         kind = left[0] if len(left) == 1 else kind
     if kind is None:
-        kind = "object" if "properties" in said else "string" if "enum" in said else None
+        kind = "object" if "properties" in said else _type_of_choices(said.get("enum"))
     if kind not in _TYPES:
         known = ", ".join(_TYPES)
         _refuse(path, f"is of type {kind!r}{nearest(str(kind), _TYPES)}; known are {known}")
     return str(kind)
 
 
+def _type_of_choices(choices: Any) -> str | None:
+    """What all choices of an `enum` are; of different ones a text."""
+    if not isinstance(choices, list):
+        return None
+    kinds = {type(choice) for choice in choices}
+    return next((kind for kind, types in _CHOICES.items() if kinds <= {*types}), "string")
+
+
+def _choices(own: dict[str, Any], path: tuple[str, ...]) -> tuple[Choice, ...]:
+    """Those of an `enum`, each of the field's type."""
+    choices = own.get("enum")
+    if choices is None:
+        return ()
+    if not isinstance(choices, list) or not all(isinstance(c, Choice) for c in choices):
+        _refuse(path, "has an `enum` that is no list of texts and numbers")
+    if not 0 < len(choices) <= _MOST_CHOICES:
+        _refuse(path, f"has an `enum` of {len(choices)}; 1 to {_MOST_CHOICES} are told apart")
+    kind = own["type"]
+    for choice in choices:
+        if type(choice) not in _CHOICES[kind]:
+            _refuse(path, f"is of type '{kind}', and its `enum` has {str(choice)[:80]!r}")
+    return tuple(choices)
+
+
+def _said(schema: dict[str, Any], key: str) -> str:
+    """What it says in words; empty where it does not."""
+    said = schema.get(key)
+    return said.strip() if isinstance(said, str) else ""
+
+
 def _labels(
     schema: dict[str, Any], own: dict[str, Any], path: tuple[str, ...], above: tuple[str, ...]
 ) -> tuple[str, ...]:
     """A name alone says too little inside an object: ``billing`` and ``city`` make *billing city*."""
-    said = [one.get(key) for key in ("x-label", "description", "title") for one in (schema, own)]
+    said = [_said(one, key) for key in ("x-label", "description", "title") for one in (schema, own)]
     named = " ".join((*above, _words(path[-1])))
-    given = [one.strip() for one in said if isinstance(one, str) and one.strip()]
-    return tuple(dict.fromkeys([*given, named, path[-1]]))
+    return tuple(dict.fromkeys([*filter(None, [*said, named]), path[-1]]))
 
 
 def _words(name: str) -> str:
@@ -188,4 +234,5 @@ def _words(name: str) -> str:
 
 
 def _refuse(path: tuple[str, ...], why: str) -> NoReturn:
-    raise InvalidRequest(f"schema: '{'.'.join(path) or 'the whole'}' {why}")
+    named = ".".join(path)[:200] or "the whole"
+    raise InvalidRequest(f"schema: '{named}' {why}")

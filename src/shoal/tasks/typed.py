@@ -63,15 +63,26 @@ _NO = frozenset(["no", "false", "n", "nein", "falsch", "none", "keine", "kein", 
 
 #: How like a choice a text must be: a slip in six letters, not another word.
 _LIKE = 0.8
+#: Characters of the longest text that is read as anything but a text: a date in words has thirty. What
+#: is found may be a page, and some of the patterns take the square of its length.
+_LONGEST = 256
+#: From here on not every whole number is one in JSON, whose numbers are floats of 64 bits.
+_MOST_EXACT = 2**53
+#: Characters of a document whose numbers tell how it writes them: more than is read of most, 30 ms.
+_TELLING = 1 << 18
+#: Choices that an error names.
+_NAMED = 8
 
 
 def read(text: str, field: Field, mark: Mark) -> Choice:
     """The value that a text stands for. Raises `ValueError` saying why it stands for none."""
+    if field.kind == "string" and not field.choices:
+        return " ".join(text.split())
+    if len(text) > _LONGEST:
+        raise ValueError(f"has {len(text)} characters; at most {_LONGEST} are read as a value")
     if field.choices:
         return _choice(text, field, mark)
     match field.kind:
-        case "string":
-            return " ".join(text.split())
         case "number":
             return _number(text, mark)
         case "integer":
@@ -80,10 +91,12 @@ def read(text: str, field: Field, mark: Mark) -> Choice:
             return _boolean(text)
         case "date":
             return _date(text).isoformat()
+    raise AssertionError("texts were read above")
 
 
 def mark_of(document: str) -> Mark:
     """How a document writes decimals, as far as its numbers can be read in one way."""
+    document = document[:_TELLING]
     marks = {found[1] for found in _DECIMALS.finditer(document)}
     marks |= {found[2] for found in _BOTH.finditer(document) if found[1] != found[2]}
     if len(marks) != 1:
@@ -136,6 +149,8 @@ def _integer(text: str, mark: Mark) -> int:
         value = _number(text, "." if "," in text else ",")  # three digits and no fraction
     if not value.is_integer():
         raise ValueError("is no whole number")
+    if abs(value) >= _MOST_EXACT:
+        raise ValueError("has more digits than a number keeps; ask for it as a string")
     return int(value)
 
 
@@ -188,4 +203,5 @@ def _choice(text: str, field: Field, mark: Mark) -> Choice:
     near = get_close_matches(said, named, 2, _LIKE)
     if len(near) == 1 and field.kind == "string":
         return named[near[0]]
-    raise ValueError(f"is none of {', '.join(map(str, field.choices))}")
+    more = ", …" if len(field.choices) > _NAMED else ""
+    raise ValueError(f"is none of {', '.join(map(str, field.choices[:_NAMED]))}{more}")
