@@ -40,7 +40,7 @@ class Classifier(msgspec.Struct, frozen=True):
         for label in params.labels:
             if label not in known:
                 raise InvalidRequest(
-                    f"this model has no label '{label}'{nearest(label, known)}; it has "
+                    f"this model has no label '{label[:80]}'{nearest(label, known)}; it has "
                     f"{', '.join(known)}"
                 )
         return frozenset(params.labels)

@@ -239,3 +239,9 @@ def test_sizes_and_filters_are_those_of_transformers(
     seen = kind(**options)(image, return_tensors="np").pixel_values[0]
     scaled = ours * np.array(processing.scale) + np.array(processing.shift)
     np.testing.assert_allclose(scaled, np.moveaxis(seen, 0, 2), atol=3e-6, rtol=2e-6)
+
+
+def test_a_picture_of_one_column_is_refused_by_its_header() -> None:
+    """Of as many pixels as are taken it would need 2 GB."""
+    with pytest.raises(InvalidItem, match="1 x 70000 pixels, and a side at most 65535"):
+        read_image(saved(picture(1, 70_000), "PNG"), 50_000_000)

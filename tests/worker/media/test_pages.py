@@ -50,6 +50,14 @@ def test_one_page_is_held_at_a_time() -> None:
     assert read_pages(pdf(*[(72, 72)] * 4), 4, MOST, made) == [1] * 4
 
 
+def test_a_page_as_thin_as_a_hair_is_drawn_no_longer_than_an_image_may_be() -> None:
+    """By its area alone it would be 2.8 thousand million pixels long, of one row each."""
+    ((width, height),) = read_pages(
+        pdf((72, 72)).replace(b"72 72", b"1000000000 0.00001"), 1, MOST, lambda page: page.size
+    )
+    assert (width, height) == (65_535, 1)
+
+
 def test_none_is_drawn_of_more_than_are_wanted() -> None:
     def counted(pages: int) -> None:
         raise InvalidItem(f"{pages} pages")

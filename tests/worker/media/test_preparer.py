@@ -320,17 +320,26 @@ def test_own_labels_may_each_fit_by_itself_and_have_a_least_score(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("labels", "why"),
-    [((), "needs some"), (("w5 " * 20,), "label 'w5 .*tokens")],
+    [((), "needs some"), (("w5 " * 2000,), "label 'w5 .*tokens")],
 )
 def test_own_labels_that_cannot_be_used(tmp_path: Path, labels: tuple[str, ...], why: str) -> None:
     clip(tmp_path)
     made = preparer(clip_card(tasks=Tasks(extract=ExtractTask("image-text"))), tmp_path)
-    with pytest.raises(InvalidRequest, match=why):
+    with pytest.raises(InvalidRequest, match=why) as refused:
         made.prepare([Media(saved(picture(), "PNG"))], ExtractParams(labels))
+    assert len(refused.value.message) < 250  # it is told with each item
     with pytest.raises(ModelLoadFailed, match="put both under `inputs`"):
         preparer(
             clip_card(inputs=["image"], tasks=Tasks(extract=ExtractTask("image-text"))), tmp_path
         )
+
+
+def test_own_labels_are_of_images_alone(tmp_path: Path) -> None:
+    clip(tmp_path)
+    made = preparer(clip_card(tasks=Tasks(extract=ExtractTask("image-text"))), tmp_path)
+    text, _ = made.prepare(["a fish"], ExtractParams(("w5",)))
+    assert isinstance(text, InvalidItem)
+    assert "takes image for this task, no text" in text.message
 
 
 def test_labels_of_a_classifier_have_their_names(tmp_path: Path) -> None:

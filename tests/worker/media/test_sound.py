@@ -140,12 +140,26 @@ def test_a_wav_of_strange_numbers_is_refused() -> None:
             read_sound(bytes(bad), 16000, MOST_S)
 
 
+@pytest.mark.parametrize("loud", [1e20, -3e38])
+def test_samples_of_no_recordings_size_are_refused(loud: float) -> None:
+    """Their spectrogram has infinity, of which a model makes nothing, after seconds."""
+    with pytest.raises(InvalidItem, match="scale them to -1 to 1"):
+        read_sound(saved(np.full(100, loud, np.float32), 16000, "WAV", "FLOAT"), 16000, MOST_S)
+    unscaled = np.full(100, 32_768, np.float32)
+    assert read_sound(saved(unscaled, 16000, "WAV", "FLOAT"), 16000, MOST_S).max() == 32_768
+
+
 def test_nothing_and_infinity_are_refused() -> None:
     with pytest.raises(InvalidItem, match="no samples"):
         read_sound(saved(np.zeros(0), 16000, "WAV"), 16000, MOST_S)
     loud = np.array([0.0, np.inf, np.nan], np.float32)
     with pytest.raises(InvalidItem, match="NaN or infinite"):
         read_sound(saved(loud, 16000, "WAV", "FLOAT"), 16000, MOST_S)
+
+
+def test_what_is_wrong_with_a_file_is_told_without_our_own_objects() -> None:
+    with pytest.raises(InvalidItem, match="damaged or cut off: File contains data in an"):
+        read_sound(b"fLaC" + bytes(100), 16000, MOST_S)
 
 
 def test_noise_in_a_file_harms_nobody() -> None:

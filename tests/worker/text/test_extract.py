@@ -160,8 +160,9 @@ def test_zero_shot_pairs_are_those_of_the_reference(kind: Any, save: Save) -> No
 )
 def test_zero_shot_needs_labels(save: Save, params: dict[str, Any], said: str) -> None:
     extractor = preparer(save(bert_like()), "nli", ["contradiction", "entailment"])
-    with pytest.raises(InvalidRequest, match=said):
+    with pytest.raises(InvalidRequest, match=said) as refused:
         one(extractor, "a", **params)
+    assert len(refused.value.message) < 200  # it is told with each item
 
 
 @pytest.mark.parametrize("head", ["token-labels", "sequence-labels"])
@@ -169,6 +170,8 @@ def test_labels_that_the_model_has_not(save: Save, head: str) -> None:
     extractor = preparer(save(bert_like()), head, ["B-fish", "B-bird", "O"])
     with pytest.raises(InvalidRequest, match=r"no label 'fisch' \(did you mean"):
         one(extractor, "a", labels=("fisch",))
+    with pytest.raises(InvalidRequest, match=r"no label 'x{80}'"):
+        one(extractor, "a", labels=("x" * 60_000,))
 
 
 @pytest.mark.parametrize("head", ["token-labels", "sequence-labels", "nli"])

@@ -107,7 +107,7 @@ class OwnLabels:
             labels, self._texts.prepare([*said], EncodeParams(truncate=False)), strict=True
         ):
             if isinstance(text, ShoalError):
-                raise InvalidRequest(f"label '{label}': {text.message}")
+                raise InvalidRequest(f"label '{label[:80]}': {text.message}")
             texts.append(text)
         several_fit = params.multi_label
         finish = Matches(

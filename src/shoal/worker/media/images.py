@@ -23,6 +23,9 @@ FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 #: Samples of 16 bits: Pillow's own conversion to 8 would show all above 255 as white.
 _SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N")
 
+#: Pixels of a side of a file's picture: as many as JPEG has. A picture of one column needs forty bytes a
+#: pixel in Pillow, each row being an allocation of its own.
+LONGEST_SIDE = 65_535
 #: `MAX_IMAGE_SIZE` of Idefics 3's processor.
 _LONGEST = 4096
 
@@ -34,7 +37,7 @@ def read_image(data: bytes, max_pixels: int) -> Image.Image:
     """The picture in a file, upright, as RGB; its size is looked at before it is decoded.
 
     Raises:
-        InvalidItem: no image of a known format, damaged or cut off, or of more pixels.
+        InvalidItem: no image of a known format, damaged or cut off, of more pixels or a longer side.
     """
     try:
         image = Image.open(io.BytesIO(data), formats=FORMATS)
@@ -44,6 +47,11 @@ def read_image(data: bytes, max_pixels: int) -> Image.Image:
     except Exception as error:  # what a damaged header raises is up to each format
         raise _damaged(error) from None
     check_pixels(image.width, image.height, max_pixels)
+    if max(image.size) > LONGEST_SIDE:
+        raise InvalidItem(
+            f"this image has {image.width} x {image.height} pixels, and a side at most {LONGEST_SIDE}; "
+            "send it in parts"
+        )
     try:
         image.load()
         return _rgb(_upright(image))

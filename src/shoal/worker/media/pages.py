@@ -13,6 +13,7 @@ import pypdfium2 as pdfium
 from PIL import Image
 
 from shoal.errors import InvalidItem
+from shoal.worker.media.images import LONGEST_SIDE
 
 T = TypeVar("T")
 
@@ -63,9 +64,9 @@ def _drawn(document: pdfium.PdfDocument, number: int, max_pixels: int) -> Image.
     try:
         page = document[number]
         width, height = page.get_size()
-        scale = _DPI / _POINTS_PER_INCH
-        # A page may say that it is as large as a house.
-        scale *= min(1.0, (max_pixels / max(1.0, width * height)) ** 0.5 / scale)
+        # A page may say that it is as large as a house, or as long as a river and as thin as a hair.
+        area, side = max(1.0, width * height), max(1.0, width, height)
+        scale = min(_DPI / _POINTS_PER_INCH, (max_pixels / area) ** 0.5, LONGEST_SIDE / side)
         image: Image.Image = page.render(scale=scale).to_pil()
         page.close()
     except (pdfium.PdfiumError, ValueError) as error:

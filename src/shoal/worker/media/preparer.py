@@ -105,9 +105,12 @@ class DecodingPreparer:
     ) -> list[Prepared | ShoalError]:
         if self._texts is not None and not isinstance(params, ExtractParams):
             return self._texts.prepare(items, params, query)
+        # Of a model of texts too, this is a task that reads files alone.
+        files = " or ".join(kind for kind in self._card.inputs if kind != "text")
+        taken = files if files == self._inputs else f"{files} for this task"
         return [
             InvalidItem(
-                f"this model takes {self._inputs}, no "
+                f"this model takes {taken}, no "
                 + ("text" if isinstance(item, str) else "token ids")
             )
             for item in items

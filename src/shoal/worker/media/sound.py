@@ -29,6 +29,9 @@ _RATES = range(1000, 192_001)
 #: Samples are held at the rate that they were recorded at, 350 MB for half an hour of this one: above it
 #: fewer seconds are taken, or a megabyte of silence as FLAC would need gigabytes.
 _FULL_RATE = 48_000
+#: Floats go from -1 to 1, and are taken up to what whole numbers of 32 bits have, if somebody forgot to scale
+#: them; squares of much larger ones are infinite in a spectrogram.
+_LOUDEST = 2.0**31
 #: Samples decoded at a time.
 _PIECE = 1 << 18
 
@@ -37,13 +40,16 @@ def read_sound(data: bytes, rate: int, max_s: float, told: Told = lambda seconds
     """The sound in a file as one channel at this rate, [n].
 
     Raises:
-        InvalidItem: no sound of a known format, damaged or cut off, longer, empty, or not finite.
+        InvalidItem: no sound of a known format, damaged or cut off, longer, empty, not finite or of
+            no recording's size.
     """
     samples, stored_rate = (_wav if is_wav(data) else _coded)(data, max_s, told)
     if not len(samples):
         raise InvalidItem("this sound has no samples")
     if not np.isfinite(samples).all():
         raise InvalidItem("this sound has samples that are NaN or infinite")
+    if (loudest := max(samples.max(), -samples.min())) > _LOUDEST:
+        raise InvalidItem(f"this sound has samples of {loudest:.3g}; scale them to -1 to 1")
     return resampled(samples, stored_rate, rate)
 
 
@@ -81,7 +87,9 @@ def _coded(data: bytes, max_s: float, told: Told) -> tuple[Samples, int]:
     except soundfile.SoundFileError as error:
         if not _looks_coded(data):
             raise _unknown() from None
-        raise InvalidItem(f"this sound is damaged or cut off: {error}") from None
+        # Its whole message names the object that is read, at its place in memory.
+        why = getattr(error, "error_string", "it cannot be read")
+        raise InvalidItem(f"this sound is damaged or cut off: {why}") from None
 
 
 def _mono(file: Any, most: int, max_s: float) -> Samples:

@@ -118,7 +118,7 @@ class ZeroShotTexts:
         claims = list(self._tokens.content(said, room))
         for label, claim in zip(labels, claims, strict=True):
             if len(claim) >= room:
-                raise InvalidRequest(f"label '{label}' leaves no room for a text")
+                raise InvalidRequest(f"label '{label[:80]}' leaves no room for a text")
         multi_label = params.multi_label
         finish = ZeroShot(
             labels,
