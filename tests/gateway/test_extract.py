@@ -112,6 +112,12 @@ async def test_nested_is_for_models_that_find_spans() -> None:
         extract_params(asked, card(extract=ExtractTask("nli")))
 
 
+@pytest.mark.parametrize("asked", [ExtractOptions(threshold=0.5), ExtractOptions(multi_label=True)])
+async def test_a_transcript_has_no_scores_to_choose_by(asked: ExtractOptions) -> None:
+    with pytest.raises(InvalidRequest, match="no label has a score"):
+        extract_params(asked, card(extract=ExtractTask("transcript")))
+
+
 async def test_a_schema_travels_as_text_in_place_of_labels() -> None:
     spans = card(extract=ExtractTask("spans"))
     schema = {"type": "object", "properties": {"a": {"type": "string"}}}

@@ -46,7 +46,7 @@ class Catalog:
 
     def unknown(self, name: str) -> str:
         """What to tell whoever asked for a model that is not here."""
-        return f"no model is called '{name}'{nearest(name, self._by_name)}"
+        return f"no model is called '{name[:80]}'{nearest(name, self._by_name)}"
 
     def __contains__(self, name: str) -> bool:
         return name in self._by_name

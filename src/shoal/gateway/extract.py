@@ -123,23 +123,33 @@ def extract_params(options: ExtractOptions, card: Card, prefix: str = "params.")
         schema = _schema(options, card, task, prefix)
     else:
         _check_labels(options.labels, card, task, f"{prefix}labels")
-    threshold = options.threshold
-    if threshold is not None and not 0 <= threshold <= 1:
-        where = f"{prefix}threshold"
-        raise InvalidRequest(f"{where} is {threshold:g}: it is from 0 to 1", param=where)
+    _check_scores(options, card, task, prefix)
     if options.nested and task.head != "spans":
         where = f"{prefix}nested"
         raise InvalidRequest(f"'{card.name}' finds no spans, so none lies in another", param=where)
     speech = _speech(options, card, task, prefix)
     return ExtractParams(
         options.labels,
-        threshold,
+        options.threshold,
         options.multi_label,
         options.truncate,
         options.nested,
         schema,
         speech,
     )
+
+
+def _check_scores(options: ExtractOptions, card: Card, task: ExtractTask, prefix: str) -> None:
+    for name in ("threshold", "multi_label") if task.head == "transcript" else ():
+        if getattr(options, name) is not None:
+            where = f"{prefix}{name}"
+            raise InvalidRequest(
+                f"{where}: '{card.name}' transcribes; no label has a score", param=where
+            )
+    threshold = options.threshold
+    if threshold is not None and not 0 <= threshold <= 1:
+        where = f"{prefix}threshold"
+        raise InvalidRequest(f"{where} is {threshold:g}: it is from 0 to 1", param=where)
 
 
 def _schema(options: ExtractOptions, card: Card, task: ExtractTask, prefix: str) -> str:

@@ -101,6 +101,15 @@ async def test_logits_become_scores_from_0_to_1(gateway: Served) -> None:
     assert native["score"] == pytest.approx(1.0)
 
 
+async def test_fields_are_read_as_a_map_has_them(gateway: Served, worker: ScriptedWorker) -> None:
+    """A value that is missing is no word ``None``."""
+    document = {"text": None, "title": "a", "tags": ["x", None], "new": True}
+    fields = ["text", "title", "tags", "new"]
+    asked = {"model": "reranker", "query": "q", "documents": [document], "rank_fields": fields}
+    assert (await gateway.post("/v1/rerank", asked)).status_code == 200
+    assert [bytes(item) for item in worker.units[-1].items] == [b'"a\\n[\\"x\\",null]\\ntrue"']
+
+
 async def test_jina_s_shape(gateway: Served) -> None:
     body = {"model": "reranker", "query": "q", "documents": ["a", "abc"], "return_documents": True}
     answer = (await gateway.post("/v1/rerank", body)).json()
@@ -118,6 +127,7 @@ async def test_jina_s_shape(gateway: Served) -> None:
         ({"documents": ["a", 3]}, "documents[1]", "it is a number"),
         ({"documents": [["a"]]}, "documents[0]", "a string or a map"),
         ({"documents": [{"title": "a"}]}, "documents[0]", "has no 'text'"),
+        ({"documents": [{"text": None}]}, "documents[0]", "has no 'text'"),
         ({"documents": ["a"], "top_n": 0}, "top_n", "at least 1"),
         ({"documents": ["a"], "query": 1}, "query", "it is a number"),
         ({"documents": ["a"], "model": "tiny"}, "model", "cannot score"),

@@ -214,11 +214,16 @@ def _text(item: Buffer, position: int, fields: list[str] | None) -> Buffer:
         raise InvalidItem(f"{where} must be a string or a map with a 'text'", param=where)
     document = _map(item, where)
     wanted = fields or ["text"]
-    found = [str(document[name]) for name in wanted if name in document]
-    if not found:
+    values = [value for name in wanted if (value := document.get(name)) is not None]
+    if not values:
         names = " or ".join(f"'{name}'" for name in wanted)
         raise InvalidItem(f"{where} has no {names}", param=where)
-    return msgspec.json.encode("\n".join(found))
+    return msgspec.json.encode("\n".join([_shown(value) for value in values]))
+
+
+def _shown(value: Any) -> str:
+    """A text as it is; whatever else a map may hold as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def _map(item: Buffer, where: str) -> dict[str, Any]:
