@@ -358,6 +358,26 @@ def test_one_failed_request_ends_a_large_call(ask: Ask, gateway: ScriptedGateway
     assert len(gateway.seen) < 100
 
 
+HOLDS_ITSELF: dict[str, Any] = {}
+HOLDS_ITSELF["a"] = HOLDS_ITSELF
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"labels": ["\ud800"]}, "surrogates not allowed"),
+        ({"schema": HOLDS_ITSELF}, "recursion"),
+        ({"labels": [object()]}, "unsupported"),
+    ],
+)
+def test_options_that_cannot_be_sent_are_told(
+    ask: Ask, gateway: ScriptedGateway, options: dict[str, Any], what: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=f"the options cannot be sent: .*{what}"):
+        ask(lambda c: c.extract(M, ["a"], **options))
+    assert gateway.seen == []
+
+
 @pytest.mark.parametrize(
     ("texts", "what"),
     [

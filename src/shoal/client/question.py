@@ -79,7 +79,11 @@ class ItemsQuestion(Generic[T]):
 
     def request(self) -> Request:
         items = [self._items[position] for position in self._open]
-        body = msgspec.msgpack.encode({**self._asked.fields, "items": items})
+        try:
+            body = msgspec.msgpack.encode({**self._asked.fields, "items": items})
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            # Items were looked at before: it is a lone surrogate, or a schema that holds itself.
+            raise InvalidRequest(f"the options cannot be sent: {error}", param="params") from None
         return Request("POST", self._path, body, {**_HEADERS, **self._asked.headers})
 
     def read(self, answer: Answered) -> ShoalError | None:
