@@ -6,8 +6,9 @@ from shoal.core import events as ev
 from shoal.core.batcher import Budget
 from shoal.core.claims import LINGER_S
 from shoal.core.config import WorkerConfig
-from shoal.core.delivery import MAX_REPLY_AGE_S, RESEND_S, UNHEARD_LIMIT_S
+from shoal.core.delivery import MAX_REPLY_AGE_S, UNHEARD_LIMIT_S
 from shoal.core.groups import LANES, LEAST_WORKERS
+from shoal.core.held import RESEND_S
 from shoal.core.models import ModelSpec
 from shoal.core.returning import MAX_DELIVERED
 from shoal.core.urgency import PATIENCE_S

@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-import msgspec
-
 from shoal.core import events as ev
 from shoal.core.events import Instruction, Item, UnitHead
+from shoal.core.held import Held, count_unprepared
 from shoal.core.models import ModelState
 from shoal.core.recent import Recent
 from shoal.core.timers import Timers
@@ -26,8 +25,7 @@ from shoal.values import features_of
 UNHEARD_LIMIT_S = 5.0
 #: How soon a reply that nobody heard is tried again.
 UNHEARD_RETRY_S = 0.5
-#: First wait for the ack of a reply; doubles each time. Round trips take under a millisecond.
-RESEND_S = 1.0
+#: The longest wait for the ack of a reply; the first is `RESEND_S`.
 RESEND_MAX_S = 8.0
 #: A reply is given up when its request's deadline is this long ago: no gateway waits for it.
 MAX_REPLY_AGE_S = 30.0
@@ -39,30 +37,6 @@ RETURN_DELAY_S = 0.05
 #: here, or stay on the queue because its gateway could not take it off.
 CANCEL_MEMORY_S = 120.0
 CANCEL_MEMORY = 100_000
-
-
-class Held(msgspec.Struct):
-    """One unit in this worker.
-
-    Attributes:
-        waiting_s: predicted seconds not yet sent to a lane.
-        of: as `Prepared.of`; nothing: each item stands for itself.
-        failed: of these.
-    """
-
-    head: UnitHead
-    waiting_s: float
-    prepared: bool = False
-    started: bool = False
-    undone: int = 0
-    unstarted: int = 0
-    strikes: int = 0
-    of: Sequence[int | None] = ()
-    failed: frozenset[int | None] = frozenset()
-    replied: bool = False
-    resend_s: float = RESEND_S
-    unheard: bool = False  # the latest send; `unheard_since`: the first of those in a row
-    unheard_since: float | None = None
 
 
 class Units:
@@ -108,7 +82,7 @@ class Units:
         held = self._held[head.id] = Held(head, waiting_s)
         self._open(held)
         model.hold(head.klass, waiting_s)
-        _count(model, head, 1)
+        count_unprepared(model, head, 1)
         if self._gone.knows(head.request, now):
             return self.terminate(head.id, "cancelled")
         return [ev.Prepare(head.id)]
@@ -121,7 +95,7 @@ class Units:
         if held is None or held.prepared or held.replied:
             return []
         head, model = held.head, self._models[held.head.model]
-        _count(model, head, -1)
+        count_unprepared(model, head, -1)
         items = [Item(unit, index, tokens) for index, tokens in enumerate(lengths) if tokens > 0]
         if of:
             held.of = of
@@ -284,7 +258,7 @@ class Units:
         model.shelf.remove(head.id)
         model.unhold(head.klass, held.waiting_s)
         if not held.prepared:
-            _count(model, head, -1)
+            count_unprepared(model, head, -1)
         held.waiting_s = 0.0
 
     # --- time -------------------------------------------------------------------------------------
@@ -314,11 +288,3 @@ class Units:
         """When something is due; what is due at about the same time is looked at together."""
         first = self._timers.first()
         return None if first is None else max(first, self._looked_at + LOOK_S)
-
-
-def _count(model: ModelState, head: UnitHead, step: int) -> None:
-    """One unit more or less that is not prepared."""
-    if head.payload_bytes:
-        model.fetching += step
-    else:
-        model.coming[head.klass] += step

@@ -20,7 +20,7 @@ from shoal.core.worker import WorkerCore
 from shoal.errors import ErrorInfo, ProtocolError, Unavailable
 from shoal.tasks.reading import reading_of
 from shoal.telemetry import log
-from shoal.values import Features, estimated_features
+from shoal.values import estimated_features
 from shoal.wire.queue import Unit, decode_queue
 from shoal.wire.socket import Done, Loaded
 from shoal.worker.batches import Batches
@@ -32,7 +32,7 @@ from shoal.worker.peers import Peers
 from shoal.worker.preparing import Outcome, Preparing
 from shoal.worker.queue import WorkerQueue
 from shoal.worker.replies import Replies
-from shoal.worker.stash import Stash
+from shoal.worker.stash import Stash, head_of
 from shoal.worker.turns import Turns
 from shoal.worker.watch import Watch
 
@@ -117,7 +117,7 @@ class Loop:
         self._queue.hold(delivery.ack)
         longest = self.core.models[unit.model].spec.max_tokens
         estimate = estimated_features(*stash.size, longest)
-        head = _head(unit, estimate, published, delivery.delivered)
+        head = head_of(unit, estimate, published, delivery.delivered)
         self.emit(ev.Arrived(head, pull, delivery.pending))
 
     def pull_ended(self, pull: int, reason: PullEnd) -> None:
@@ -283,19 +283,3 @@ class Loop:
                     self._empty.clear()
                     await self._empty.wait()
         return not self.units
-
-
-def _head(unit: Unit, estimate: Features, published: float, delivered: int) -> ev.UnitHead:
-    return ev.UnitHead(
-        id=unit.id,
-        request=unit.request,
-        model=unit.model,
-        estimate=estimate,
-        deadline=published + unit.budget_s,
-        klass=unit.klass,
-        tenant=unit.tenant,
-        priority=unit.priority,
-        published=published,
-        delivered=delivered,
-        payload_bytes=unit.payload_bytes,
-    )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import cast
 
+from shoal.core.events import UnitHead
 from shoal.errors import ComputeFailed, ErrorInfo, ShoalError
 from shoal.tasks.encode import invalid_output
 from shoal.tasks.outputs import Rows, is_finite, is_ragged
 from shoal.tasks.reading import Size
+from shoal.values import Features
 from shoal.wire.outputs import joined, to_wires
 from shoal.wire.queue import Reply, Timings, Unit
 from shoal.worker.prepared import Answer, Prepared
@@ -236,3 +238,20 @@ def _in_order(rows: dict[int, Rows]) -> list[Rows]:
 
 def _is_finite(rows: Rows) -> bool:
     return all(map(is_finite, rows.values()))
+
+
+def head_of(unit: Unit, estimate: Features, published: float, delivered: int) -> UnitHead:
+    """What the core is told of a unit; `published` is in seconds of the loop's clock."""
+    return UnitHead(
+        id=unit.id,
+        request=unit.request,
+        model=unit.model,
+        estimate=estimate,
+        deadline=published + unit.budget_s,
+        klass=unit.klass,
+        tenant=unit.tenant,
+        priority=unit.priority,
+        published=published,
+        delivered=delivered,
+        payload_bytes=unit.payload_bytes,
+    )
