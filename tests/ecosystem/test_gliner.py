@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from gliner import GLiNER
 
 from shoal.catalog.infer import infer
 from shoal.runtimes.torch.runtime import TorchRuntime
@@ -25,14 +24,17 @@ from shoal.worker.batches import packed
 from shoal.worker.models import load_of, preparer_of
 from shoal.worker.prepared import Prepared
 from tests.e2e.direct import Direct
+from tests.ecosystem import snippets
 from tests.runtimes.torch import gliner as tiny
+
+gliner = pytest.importorskip("gliner", reason=snippets.MISSING)
 
 # It warns of tokenizers that have no token for what they do not know: ours of letters need none.
 pytestmark = pytest.mark.filterwarnings("ignore:Tokenizer missing:UserWarning")
 
 
 def reference(folder: Path) -> Any:
-    return GLiNER.from_pretrained(str(folder), local_files_only=True)
+    return gliner.GLiNER.from_pretrained(str(folder), local_files_only=True)
 
 
 def entities(model: Any, text: str, options: dict[str, Any]) -> list[dict[str, Any]]:
