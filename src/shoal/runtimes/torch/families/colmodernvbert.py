@@ -14,7 +14,7 @@ from torch import Tensor
 
 from shoal.runtimes.torch.families.base import Family
 from shoal.runtimes.torch.families.modernbert import ModernBertConfig
-from shoal.runtimes.torch.families.pictures import Pictures
+from shoal.runtimes.torch.families.pictures import Pictures, check_place
 from shoal.runtimes.torch.families.rotary import RotaryEncoder
 from shoal.runtimes.torch.families.siglip import SiglipTower, SiglipVision
 from shoal.runtimes.torch.heads.layout import Layout
@@ -47,11 +47,7 @@ class ModernVBert(msgspec.Struct, frozen=True):
         side = vision.image_size // vision.patch_size
         if factor < 1 or side % factor:
             raise ValueError(f"an image is {side} squares a side, no multiple of {factor}")
-        if self.image_token_id >= self.text_config.vocab_size:
-            raise ValueError(
-                f"image_token_id {self.image_token_id} is outside of the vocabulary of "
-                f"{self.text_config.vocab_size}"
-            )
+        check_place("image_token_id", self.image_token_id, self.text_config.vocab_size)
 
 
 class ColModernVBertConfig(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ import msgspec
 
 from shoal.runtimes.torch.families.base import Family
 from shoal.runtimes.torch.families.decoder import DecoderKeys, Traits
-from shoal.runtimes.torch.families.pictures import Pictures
+from shoal.runtimes.torch.families.pictures import Pictures, check_place
 from shoal.runtimes.torch.families.plan import Design, Plan, Scale
 from shoal.runtimes.torch.families.rotary import RotaryEncoder
 from shoal.runtimes.torch.families.siglip import SiglipTower, SiglipVision
@@ -77,11 +77,7 @@ class PaliGemma(msgspec.Struct, frozen=True):
     image_token_index: int = 256_000
 
     def __post_init__(self) -> None:
-        if self.image_token_index >= self.text_config.vocab_size:
-            raise ValueError(
-                f"image_token_index {self.image_token_index} is outside of the vocabulary of "
-                f"{self.text_config.vocab_size}"
-            )
+        check_place("image_token_index", self.image_token_index, self.text_config.vocab_size)
 
 
 class ColPaliConfig(msgspec.Struct, frozen=True):

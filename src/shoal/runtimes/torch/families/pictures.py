@@ -41,3 +41,9 @@ class Pictures:
         there = packed.tokens[: packed.used] == self._place
         rows[: packed.used][there] = torch.cat(seen).to(rows.dtype)
         return rows
+
+
+def check_place(key: str, token: int, vocabulary: int) -> None:
+    """Raises `ValueError`, naming the key, where images take the places of no token there is."""
+    if token >= vocabulary:
+        raise ValueError(f"{key} {token} is outside of the vocabulary of {vocabulary}")
