@@ -17,6 +17,9 @@ Encoding = Literal["json", "msgpack"]
 #: Element types a caller may ask vectors in.
 VectorDType = Literal["float32", "float16", "int8", "uint8", "binary"]
 
+#: Of what a generated text must be: any JSON object, JSON of a schema, a regular expression, Lark.
+GrammarKind = Literal["json_object", "json_schema", "regex", "lark"]
+
 Task = Literal["encode", "score", "extract", "generate", "tokenize"]
 
 
@@ -105,7 +108,47 @@ class TokenizeParams(msgspec.Struct, frozen=True, array_like=True, tag="tokenize
     prompt: str | None = None
 
 
-Params = EncodeParams | ScoreParams | ExtractParams | TokenizeParams
+class GenerateParams(msgspec.Struct, frozen=True, array_like=True, tag="generate"):
+    """What a caller may ask of `generate`. None: as the card says, else as the field does.
+
+    Attributes:
+        chat: an item is a conversation, a map with ``messages``, and not a text.
+        stream: pieces of the text are wanted as they come.
+        max_tokens: most that are generated; None: as many as the model's length leaves.
+        temperature: 0 is the likeliest token; top_k 0, top_p 1 and min_p 0 leave all of them.
+        presence_penalty, frequency_penalty: taken off the logit of a token that was generated before,
+            once, and for each time; ``repetition_penalty`` divides those of prompt and text.
+        seed: the same one gives the same text; the gateway draws one where the caller names none.
+        stop: texts that end it, and do not become part of it.
+        logprobs: how many of the likeliest tokens are told beside each; None: nothing is told.
+        bias: (token, what is added to its logit).
+        grammar: (kind, text) of what the text must be.
+        tools: of a conversation, what may be called: a JSON list in OpenAI's shape, as text; empty: none.
+        tool_choice: ``auto``, ``none``, ``required``, or the name of the one to call.
+        template: what else the chat template is given: a JSON map, as text; empty: nothing.
+    """
+
+    chat: bool = False
+    stream: bool = False
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float | None = None
+    seed: int = 0
+    stop: tuple[str, ...] = ()
+    logprobs: int | None = None
+    bias: tuple[tuple[int, float], ...] = ()
+    grammar: tuple[GrammarKind, str] | None = None
+    tools: str = ""
+    tool_choice: str = "auto"
+    template: str = ""
+
+
+Params = EncodeParams | ScoreParams | ExtractParams | TokenizeParams | GenerateParams
 
 
 def task_of(params: Params) -> Task:
@@ -119,6 +162,8 @@ def task_of(params: Params) -> Task:
             return "extract"
         case TokenizeParams():
             return "tokenize"
+        case GenerateParams():
+            return "generate"
 
 
 #: Bytes of text a token, until a tokenizer has told: English WordPiece gives 4 to 5.

@@ -17,10 +17,18 @@ from shoal.broker.pulls import Puller
 from shoal.broker.streams import ensure_consumer, ensure_streams
 from shoal.errors import ErrorInfo, Unavailable
 from shoal.settings import CommonSettings
-from shoal.values import EncodeParams, ExtractParams, ScoreParams, TokenizeParams, TrafficClass
+from shoal.values import (
+    EncodeParams,
+    ExtractParams,
+    GenerateParams,
+    ScoreParams,
+    TokenizeParams,
+    TrafficClass,
+)
 from shoal.wire import subjects
 from shoal.wire.arrays import DTYPES, to_wire
 from shoal.wire.codec import encode
+from shoal.wire.objects import Generation
 from shoal.wire.outputs import Output, to_wires
 from shoal.wire.queue import (
     Cancel,
@@ -122,6 +130,16 @@ def told(unit: Unit, item: bytes) -> dict[str, Any]:
     return {"labels": [{"label": name, "score": 0.75 / 2**n} for n, name in enumerate(names)]}
 
 
+def generate(unit: Unit, ack: str) -> Reply:
+    """The bytes of each item again, a token each."""
+    objects = [
+        Generation(item.decode(), "stop", prompt_tokens=3, new_tokens=len(item) + 1)
+        for item in unit.items
+    ]
+    packed = [msgspec.msgpack.encode(one) for one in objects]
+    return msgspec.structs.replace(_counted(unit, ack, "scripted"), objects=packed)
+
+
 def _counted(unit: Unit, ack: str, worker: str) -> Reply:
     """Token counts and errors alone."""
     error = ErrorInfo("too_many_tokens", "300 tokens; the model takes 256", 400)
@@ -142,6 +160,8 @@ def respond(unit: Unit, ack: str) -> Reply:
             return extract(unit, ack)
         case TokenizeParams():
             return tokenize(unit, ack)
+        case GenerateParams():
+            return generate(unit, ack)
 
 
 class _Purged(msgspec.Struct):

@@ -11,7 +11,7 @@ from shoal.errors import ProtocolError
 from shoal.wire import frames
 from shoal.wire.codec import encode
 from shoal.wire.frames import INBOX_BYTES, MAX_FRAME_BYTES, FrameReader, frame_of
-from shoal.wire.socket import Bye, Chunk, decode_from_runtime
+from shoal.wire.socket import Bye, decode_from_runtime
 
 sizes = st.one_of(
     st.integers(0, 50),
@@ -85,7 +85,7 @@ def test_frames_before_a_bad_header_still_come_out() -> None:
 def test_a_message_over_the_limit_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "MAX_FRAME_BYTES", 100)
     with pytest.raises(ProtocolError, match="over the limit of 100"):
-        frame_of(Chunk(1, 0, 0, bytes(101)))
+        frame_of(Bye(101 * "x"))
 
 
 def test_a_frame_is_a_header_and_the_encoded_message() -> None:

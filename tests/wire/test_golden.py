@@ -13,7 +13,14 @@ import numpy as np
 import pytest
 
 from shoal.errors import ErrorInfo, InvalidItem
-from shoal.values import EncodeParams, ExtractParams, ScoreParams, Speech, TokenizeParams
+from shoal.values import (
+    EncodeParams,
+    ExtractParams,
+    GenerateParams,
+    ScoreParams,
+    Speech,
+    TokenizeParams,
+)
 from shoal.wire import codec
 from shoal.wire import queue as q
 from shoal.wire import socket as m
@@ -113,6 +120,37 @@ EXAMPLES: dict[str, codec.Message] = {
         budget_s=1.5,
         reply_to="shoal.reply.g1",
     ),
+    "unit-generate": q.Unit(
+        id="g1-11",
+        request="req-5",
+        model="org/chat",
+        task="generate",
+        params=GenerateParams(
+            True,
+            True,
+            64,
+            0.7,
+            0.9,
+            40,
+            0.05,
+            0.5,
+            0.25,
+            1.1,
+            7,
+            ("\n\n",),
+            2,
+            ((11, -100.0),),
+            ("json_schema", "{}"),
+            "[]",
+            "none",
+            '{"enable_thinking":false}',
+        ),
+        encoding="json",
+        items=[b'{"messages":[{"role":"user","content":"hi"}]}'],
+        budget_s=300.0,
+        reply_to="shoal.reply.g1",
+    ),
+    "piece": q.Piece("g1-11", "w1", item=0, at=4, text="wörld", told=b"\x90", told_at=2),
     "part": q.ReplyPart("g1-7", "w1", part=1, parts=3, data=b"\x00\x01\x02"),
     "cancel": q.Cancel(["req-1", "req-2"]),
     "worker-pulse": q.WorkerPulse(
@@ -173,7 +211,15 @@ EXAMPLES: dict[str, codec.Message] = {
         device_bytes=24_000_000_000,
     ),
     "load": m.Load(
-        "org/name", "/models/x", "bert", {"dense": {"dim": 2}}, "float16", 256, {"base_s": 0.5}, 2
+        "org/name",
+        "/models/x",
+        "bert",
+        {"dense": {"dim": 2}},
+        "float16",
+        256,
+        {"base_s": 0.5},
+        2,
+        8,
     ),
     "loaded": m.Loaded("org/name", 91_000_000, 0.25),
     "unload": m.Unload("org/name"),
@@ -238,7 +284,35 @@ EXAMPLES: dict[str, codec.Message] = {
     "done": m.Done(
         7, {"dense": VECTORS}, 0.004, 6, {1: ErrorInfo("model_output_invalid", "NaN in 'dense'")}
     ),
-    "chunk": m.Chunk(7, 0, 1, b"tok"),
+    "generate": m.Generate(
+        14,
+        "org/chat",
+        to_wire(np.array([1, 9906, 2], np.int32)),
+        m.Sampling(
+            64,
+            0.7,
+            0.9,
+            40,
+            0.05,
+            0.5,
+            0.25,
+            1.1,
+            7,
+            {11: -100.0},
+            [2],
+            1,
+            ("json_schema", "{}"),
+        ),
+        "legal",
+    ),
+    "chunk": m.Chunk(
+        14,
+        to_wire(np.array([9906, 11], np.int32)),
+        to_wire(np.array([-0.5, -1.25], np.float32)),
+        to_wire(np.array([[9906], [13]], np.int32)),
+        to_wire(np.array([[-0.5], [-0.75]], np.float32)),
+    ),
+    "generated": m.Generated(14, "stop", 3, 0.25, 2),
     "failed": m.Failed("out_of_memory", "2 GB more needed", batch=7),
     "cancel-batch": m.CancelBatch(7),
     "ask-stats": m.AskStats(),
@@ -254,6 +328,8 @@ QUEUE = {
     "unit-score",
     "unit-extract",
     "unit-tokenize",
+    "unit-generate",
+    "piece",
     "part",
     "cancel",
     "worker-pulse",

@@ -165,10 +165,35 @@ class ExtractTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     harmless: list[str] = []
 
 
+class GenerateTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How `generate` is answered.
+
+    Attributes:
+        chat_template: of conversations, in Jinja; None: as the model's folder says, if it does.
+        stop: ids that end a text; none: as generation_config.json or config.json say.
+        temperature, top_p, top_k, min_p, repetition_penalty: where the caller says nothing.
+        max_new_tokens: likewise; None: as many as `max_tokens` leaves.
+        tools: how the model writes what it wants called.
+        reasoning: the tags around what it thinks before it answers.
+    """
+
+    chat_template: str | None = None
+    stop: list[int] = []
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    max_new_tokens: int | None = None
+    tools: Literal["hermes", "json"] | None = None
+    reasoning: tuple[str, str] | None = None
+
+
 class Tasks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     encode: EncodeTask | None = None
     score: ScoreTask | None = None
     extract: ExtractTask | None = None
+    generate: GenerateTask | None = None
 
     def names(self) -> list[str]:
         return [name for name in self.__struct_fields__ if getattr(self, name) is not None]
@@ -220,6 +245,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
         max_batch_seconds: the batcher fills a batch up to this predicted cost.
         max_batch_tokens: memory bound of one batch.
         threads: CPU threads that its batches use; None: those of the lane, the worker's setting.
+        sequences: that are generated at once.
         options: passed to the runtime as they are, in `Load.options`.
     """
 
@@ -229,6 +255,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     max_batch_tokens: int = 8192
     max_batch_items: int = 256
     threads: int | None = None
+    sequences: int = 8
     cost: CostSeed = CostSeed()
     options: dict[str, Any] = {}
 

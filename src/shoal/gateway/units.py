@@ -19,6 +19,7 @@ from shoal.values import (
     BYTES_PER_TOKEN,
     EncodeParams,
     ExtractParams,
+    GenerateParams,
     Params,
     ScoreParams,
     TokenizeParams,
@@ -46,6 +47,8 @@ _LABELS, _LABEL_BYTES = 12, 40
 _EXTRACT_PER_BYTE = 4.0
 #: Of a token: the names of what is told of it, an id, two places, and its text.
 _TOKEN_BYTES = 48
+#: Of a generated token, or one that could have stood there: its text, its bytes, its likelihood.
+_TOLD_BYTES = 48
 #: Heads that tell all labels of each item.
 _LABELLING = ("sequence-labels", "image-labels", "nli", "image-text")
 
@@ -101,6 +104,10 @@ def answer_size(params: Params, card: Card) -> AnswerSize:
             names = labels or task.labels
             told = sum([len(name.encode()) for name in names]) + _LABEL_BYTES * len(names)
             return AnswerSize(ITEM_OVERHEAD_BYTES + (told or _LABELS * _LABEL_BYTES))
+        case GenerateParams(max_tokens=most):
+            told = 0 if params.logprobs is None else _TOLD_BYTES * (1 + params.logprobs)
+            tokens = min(most or card.max_tokens, card.max_tokens)
+            return AnswerSize(ITEM_OVERHEAD_BYTES + tokens * (int(BYTES_PER_TOKEN) + told))
         case TokenizeParams():
             return AnswerSize(ITEM_OVERHEAD_BYTES, _TOKEN_BYTES / BYTES_PER_TOKEN)
 

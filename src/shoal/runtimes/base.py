@@ -8,10 +8,23 @@ or of deadlines.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from shoal.errors import ShoalError
-from shoal.wire.socket import AddAdapter, Done, Hello, Load, Loaded, RemoveAdapter, Run, Stats
+from shoal.wire.socket import (
+    AddAdapter,
+    Chunk,
+    Done,
+    Failed,
+    Generate,
+    Generated,
+    Hello,
+    Load,
+    Loaded,
+    RemoveAdapter,
+    Run,
+    Stats,
+)
 
 
 class OutOfMemory(ShoalError):
@@ -57,3 +70,28 @@ class Runtime(Protocol):
 
         May be called from any thread while other calls run.
         """
+
+
+@runtime_checkable
+class Generates(Protocol):
+    """What a `Runtime` has beside that if its capabilities say `streams`; all from the main thread.
+
+    It forms its own batches of what was begun. A sequence holds its place until `step` answered it
+    with `Generated` or `Failed`, or `end` was called.
+    """
+
+    def begin(self, generate: Generate) -> None:
+        """Take a sequence in; it may wait until there is a place for it.
+
+        Raises `UnknownModel`, `InvalidRequest` for what it can never do, `OutOfMemory` for what
+        can never fit; then there is no such sequence.
+        """
+
+    def step(self) -> list[Chunk | Generated | Failed]:
+        """One pass over what is under way, of some tens of milliseconds: what came of it, in order.
+
+        What one sequence is at fault for is a `Failed` of its own; what is raised fails all.
+        """
+
+    def end(self, batch: int) -> Generated:
+        """End a sequence that was begun and not answered, wherever it is: ``cancelled``."""

@@ -1,5 +1,8 @@
 """One connection to a worker: batches one at a time, loads one at a time, beside each other.
 
+Sequences that are being generated are carried on a pass at a time; between two passes one batch has
+its turn.
+
 A reader thread receives and decodes, so that the next batch is ready when the device gets free.
 The main thread runs batches in the order they came, a loader thread loads and unloads models in
 the order that came, so that no batch waits for a load. What is computed is the runtime's business,
@@ -14,11 +17,12 @@ import sys
 import threading
 import traceback
 from collections import Counter
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import assert_never
 
 from shoal.errors import ProtocolError, ShoalError, bounded
 from shoal.runtimes.base import OutOfMemory, Runtime
+from shoal.runtimes.sequences import Sequences
 from shoal.wire.frames import FrameReader, frame_of
 from shoal.wire.socket import (
     AddAdapter,
@@ -27,6 +31,7 @@ from shoal.wire.socket import (
     CancelBatch,
     Failed,
     FromRuntime,
+    Generate,
     Load,
     RemoveAdapter,
     Run,
@@ -50,6 +55,7 @@ class Server:
         self._waiting: set[int] = set()
         self._unanswered: Counter[str] = Counter()  # model -> its batches received and not answered
         self._answered = threading.Condition()  # guards `_unanswered`, tells that it fell
+        self._sequences = Sequences(runtime, lambda m: self._send(frame_of(m)), self._passed)
         self._sending = threading.Lock()  # the reader answers some messages by itself
         self._ended = False
         self._farewell: str | None = None  # what to tell the worker at the end
@@ -80,17 +86,29 @@ class Server:
 
     def _work(self) -> None:
         while True:
-            message = self._todo.get()
+            message = self._next()
             if self._ended:
                 return
-            self._answer(message)
+            if message is not None:
+                self._answer(message)
             if isinstance(message, Run):
-                self._passed(message)
+                self._passed(message.model)
+            if self._sequences and not isinstance(message, Generate):  # first take in all that came
+                self._sequences.step()
 
-    def _passed(self, batch: Run) -> None:
-        """It was answered, or cancelled before: it holds nothing of its model any more."""
+    def _next(self) -> ToRuntime | None:
+        """What is to be done before the next pass; without sequences, whatever comes."""
+        if not self._sequences:
+            return self._todo.get()
+        try:
+            return self._todo.get_nowait()
+        except Empty:
+            return None
+
+    def _passed(self, model: str) -> None:
+        """A batch was answered, or cancelled before: it holds nothing of its model any more."""
         with self._answered:
-            self._unanswered[batch.model] -= 1
+            self._unanswered[model] -= 1
             self._answered.notify_all()
 
     def _answer(self, message: ToRuntime) -> None:
@@ -116,6 +134,8 @@ class Server:
                 except KeyError:
                     return None  # cancelled, and answered by the reader
                 return self._runtime.run(message)
+            case Generate():
+                self._begin(message)
             case Load():
                 return self._runtime.load(message)
             case Unload():
@@ -132,6 +152,19 @@ class Server:
             case _:
                 assert_never(message)
         return None
+
+    def _begin(self, generate: Generate) -> None:
+        """A sequence that cannot begin is answered with why."""
+        try:
+            self._waiting.remove(generate.batch)
+        except KeyError:
+            self._passed(generate.model)  # cancelled, and answered by the reader
+            return
+        try:
+            self._sequences.begin(generate)
+        except BaseException:
+            self._passed(generate.model)
+            raise
 
     def _send(self, frame: bytearray) -> None:
         with self._sending:
@@ -190,7 +223,7 @@ class Server:
                 self._finish()
             case Load() | Unload():
                 self._to_load.put(message)
-            case Run():
+            case Run() | Generate():
                 with self._answered:
                     self._unanswered[message.model] += 1
                 self._waiting.add(message.batch)
@@ -201,10 +234,11 @@ class Server:
                 assert_never(message)
 
     def _cancel(self, batch: int) -> None:
-        """Drop a batch that has not started; a started one answers as usual."""
+        """Drop a batch that has not started; a started one answers as usual, a sequence ends."""
         try:
             self._waiting.remove(batch)
         except KeyError:
+            self._sequences.cancel(batch)
             return
         self._send(frame_of(Failed("cancelled", "cancelled before it started", batch)))
 
@@ -217,7 +251,7 @@ class Server:
 
 def _failed(message: ToRuntime, code: str, text: str) -> Failed:
     text = bounded(text)
-    if isinstance(message, Run):
+    if isinstance(message, Run | Generate):
         return Failed(code, text, batch=message.batch)
     return Failed(code, text, model=getattr(message, "model", None))
 

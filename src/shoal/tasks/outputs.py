@@ -13,7 +13,14 @@ from shoal.catalog.card import COMPARED, MADE_OF_MULTIVECTOR, Tasks
 from shoal.tasks.dtypes import converted
 from shoal.tasks.encode import invalid_rows, scaled
 from shoal.tasks.score import activated
-from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams, TokenizeParams
+from shoal.values import (
+    EncodeParams,
+    ExtractParams,
+    GenerateParams,
+    Params,
+    ScoreParams,
+    TokenizeParams,
+)
 from shoal.wire.outputs import Output, Row, Sparse
 
 #: What one sequence got of each output that was asked.
@@ -47,7 +54,7 @@ def needed(params: Params, tasks: Tasks) -> tuple[str, ...]:
             return (SCORE if tasks.score is None else COMPARED.get(tasks.score.head, SCORE),)
         case ExtractParams():
             return (EXTRACT,)
-        case TokenizeParams():
+        case TokenizeParams() | GenerateParams():
             return ()
 
 

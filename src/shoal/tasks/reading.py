@@ -15,6 +15,7 @@ from shoal.values import (
     BYTES_PER_TOKEN,
     EncodeParams,
     ExtractParams,
+    GenerateParams,
     Params,
     ScoreParams,
     TokenizeParams,
@@ -87,5 +88,7 @@ def reading_of(params: Params, tasks: Tasks) -> Reading:
                 case "spans":  # a token stands before each label
                     return Reading(size + int(BYTES_PER_TOKEN * count))
             return Reading(size)
+        case GenerateParams(tools=tools):
+            return Reading(len(tools.encode())) if tools else ALONE
         case TokenizeParams():
             return ALONE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -109,3 +109,48 @@ class Extraction(msgspec.Struct, frozen=True, omit_defaults=True):
     width: int | None = None
     height: int | None = None
     pages: list[Page] | None = None
+
+
+class Alternative(msgspec.Struct, frozen=True):
+    """A token that could have stood there. `text`: empty where it is a part of a character."""
+
+    text: str
+    bytes: bytes
+    logprob: float
+
+
+class TokenLogprob(msgspec.Struct, frozen=True):
+    """A token of a generated text; `top`: the likeliest in its place, the likeliest first."""
+
+    text: str
+    bytes: bytes
+    logprob: float
+    top: list[Alternative] = []
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    """What the model wants called; `arguments`: JSON, as it wrote them."""
+
+    name: str
+    arguments: str
+
+
+class Generation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A text that was generated.
+
+    Attributes:
+        text: without what is told beside it.
+        finish: ``tool_calls``: it ended with some.
+        prompt_tokens, new_tokens: as the model counts; of the former `cached_tokens` cost nothing.
+        reasoning: what the model thought before it answered, where its template tells that apart.
+        logprobs: of the tokens of all that was generated; None unless asked for.
+    """
+
+    text: str
+    finish: Literal["stop", "length", "tool_calls"]
+    prompt_tokens: int
+    new_tokens: int
+    cached_tokens: int = 0
+    reasoning: str | None = None
+    tool_calls: list[ToolCall] = []
+    logprobs: list[TokenLogprob] | None = None

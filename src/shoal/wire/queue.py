@@ -109,6 +109,25 @@ class ReplyPart(Message, frozen=True, tag="part"):
     data: bytes
 
 
+class Piece(Message, frozen=True, tag="piece"):
+    """More of a text that is being generated. One that is lost is made good by the next `Reply`.
+
+    Attributes:
+        item: position in the unit.
+        at: characters (code points) of the item's text that come before.
+        told: what is told of the tokens since the last piece, a `wire.objects.TokenLogprob` each, in
+            MessagePack; `told_at`: how many came before.
+    """
+
+    unit: str
+    worker: str
+    item: int
+    at: Count
+    text: str
+    told: bytes = b""
+    told_at: Count = 0
+
+
 class Cancel(Message, frozen=True, tag="cancel"):
     """The callers of these requests are gone."""
 
@@ -222,7 +241,9 @@ class DeadLetter(Message, frozen=True, tag="dead-letter"):
     request: str = ""
 
 
-QueueMessage = Unit | Reply | ReplyPart | Cancel | WorkerPulse | GatewayPulse | Pulled | DeadLetter
+QueueMessage = (
+    Unit | Reply | ReplyPart | Piece | Cancel | WorkerPulse | GatewayPulse | Pulled | DeadLetter
+)
 
 _decoder = msgspec.msgpack.Decoder(QueueMessage)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -13,7 +13,7 @@ from shoal.wire.codec import PROTOCOL_VERSION, Buffer, Count, Message, Seconds, 
 
 class Capabilities(msgspec.Struct, frozen=True, array_like=True):
     """What a runtime can do. `batching`: ``ours`` (takes batches) or ``self`` (batches itself);
-    `inputs`: ``tokens``, ``text`` or ``media``."""
+    `inputs`: ``tokens``, ``text`` or ``media``; `streams`: takes `Generate` too."""
 
     batching: str = "ours"
     inputs: str = "tokens"
@@ -36,7 +36,8 @@ class Hello(Message, frozen=True, tag="hello"):
 
 class Load(Message, frozen=True, tag="load"):
     """Load a model folder. `heads`: output name -> options of that head (pooling, dim, ...);
-    `threads`: CPU threads that its batches may use, 0 for all of the process's."""
+    `threads`: CPU threads that its batches may use, 0 for all of the process's; `sequences`: how many
+    may be generated at once, 0 for a model that generates nothing."""
 
     model: str
     path: str
@@ -46,6 +47,7 @@ class Load(Message, frozen=True, tag="load"):
     max_tokens: int = 512
     options: dict[str, Any] = {}
     threads: int = 0
+    sequences: Count = 0
 
 
 class Loaded(Message, frozen=True, tag="loaded"):
@@ -129,13 +131,90 @@ class Done(Message, frozen=True, tag="done"):
     indices: dict[str, Array] = {}
 
 
-class Chunk(Message, frozen=True, tag="chunk"):
-    """A piece of a streamed answer."""
+class Sampling(msgspec.Struct, frozen=True, array_like=True):
+    """How the tokens of a sequence are chosen.
+
+    A token's logit is first divided or multiplied by `repetition` if prompt or text have the token
+    (CTRL, Keskar et al., 2019), then `presence` and `frequency` times its count in the text are taken
+    off and `bias` is added. `temperature` 0 takes the highest. Else logits are divided by it, the
+    `top_k` highest are left, of those the fewest whose likelihoods reach `top_p`, of those the ones
+    with at least `min_p` of the highest likelihood; and of these one is drawn by the number that
+    `seed` and the token's place in the text give, so that nothing else decides (`runtimes.drawing`).
+
+    Attributes:
+        new_tokens: most that are generated.
+        top_k: 0: all.
+        stop: ids that end the sequence, and are no part of its text.
+        logprobs: how many of the likeliest ids are told beside each token, with the logarithms of
+            their likelihoods before anything of the above; -1: nothing is told.
+        grammar: (kind, text) as `GenerateParams.grammar`; no other text is generated.
+    """
+
+    new_tokens: Count
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    presence: float = 0.0
+    frequency: float = 0.0
+    repetition: float = 1.0
+    seed: int = 0
+    bias: dict[int, float] = {}
+    stop: list[int] = []
+    logprobs: int = -1
+    grammar: tuple[str, str] | None = None
+
+
+class Generate(Message, frozen=True, tag="generate"):
+    """Generate one sequence, beside all others that are under way; for runtimes that say `streams`.
+
+    Answered by any number of `Chunk` and, exactly once, by `Generated` or `Failed` with its number.
+
+    Attributes:
+        batch: its number; of the same count as those of `Run`.
+        tokens: int32 [n], of the prompt.
+        inputs: images among the tokens, as in `Run`.
+    """
 
     batch: int
-    item: int
-    sequence: int
-    data: bytes
+    model: str
+    tokens: Array
+    sampling: Sampling
+    adapter: str | None = None
+    inputs: list[Array] | None = None
+
+
+class Chunk(Message, frozen=True, tag="chunk"):
+    """The next tokens of a sequence, those that end it left out.
+
+    Attributes:
+        tokens: int32 [n].
+        logprobs: float32 [n], of these tokens; `top_ids` int32 and `top_logprobs` float32 [n, k] of the
+            likeliest in their places, the likeliest first. None unless asked for.
+    """
+
+    batch: int
+    tokens: Array
+    logprobs: Array | None = None
+    top_ids: Array | None = None
+    top_logprobs: Array | None = None
+
+
+class Generated(Message, frozen=True, tag="generated"):
+    """A sequence ended.
+
+    Attributes:
+        finish: at one of `stop` or the grammar's end; at its most tokens, or the model's; or as asked.
+        new_tokens: that were generated, one that ended it counts too.
+        cached_tokens: of its prompt, that were computed before.
+        seconds: its share of the device's time: of a pass for several sequences each has a part.
+    """
+
+    batch: int
+    finish: Literal["stop", "length", "cancelled"]
+    new_tokens: Count
+    seconds: Seconds
+    cached_tokens: Count = 0
 
 
 class Failed(Message, frozen=True, tag="failed"):
@@ -151,6 +230,8 @@ class Failed(Message, frozen=True, tag="failed"):
 
 
 class CancelBatch(Message, frozen=True, tag="cancel-batch"):
+    """Drop a batch that has not started; end a sequence, wherever it is."""
+
     batch: int
 
 
@@ -172,8 +253,10 @@ class Bye(Message, frozen=True, tag="bye"):
     reason: str = ""
 
 
-ToRuntime = Load | Unload | AddAdapter | RemoveAdapter | Run | CancelBatch | AskStats | Bye
-FromRuntime = Hello | Loaded | Unloaded | Done | Chunk | Failed | Stats | Bye
+ToRuntime = (
+    Load | Unload | AddAdapter | RemoveAdapter | Run | Generate | CancelBatch | AskStats | Bye
+)
+FromRuntime = Hello | Loaded | Unloaded | Done | Chunk | Generated | Failed | Stats | Bye
 
 _to_runtime = msgspec.msgpack.Decoder(ToRuntime)
 _from_runtime = msgspec.msgpack.Decoder(FromRuntime)

@@ -72,6 +72,7 @@ def load_of(card: Card, folder: Path, profile: Profile) -> Load:
         max_tokens=card.max_tokens,
         options=profile.options,
         threads=profile.threads or 0,
+        sequences=profile.sequences if card.tasks.generate is not None else 0,
     )
 
 
@@ -90,6 +91,8 @@ def heads_of(card: Card) -> dict[str, dict[str, Any]]:
         heads["score"] = {"head": "cross-encoder"}
     elif tasks.score is not None and tasks.score.head == "yes-no":
         heads["score"] = _options(tasks.score, "head", "yes", "no")
+    if tasks.generate is not None:
+        heads["generate"] = {"head": "generate"}
     if tasks.extract is not None:
         heads["extract"] = _options(tasks.extract, "head", "labels")
     return heads

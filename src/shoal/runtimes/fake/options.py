@@ -23,6 +23,7 @@ class FakeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         inputs: what `Run` must bring.
         base_s, token_s, square_s, item_s: seconds(batch) = base + token·tokens + square·Σlen² +
             item·items, slept away; all zero is as fast as it can.
+        new_token_s: what each token of a sequence takes that is generated; its prompt takes `token_s`.
         byte_s: what each byte of a file adds, where the inputs are media.
         table: measured (tokens, seconds) of batches, ascending; what it says comes on top.
         load_s, load_error, bytes: how long loading takes, why it fails, what it reports to hold.
@@ -43,6 +44,7 @@ class FakeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     square_s: float = 0.0
     item_s: float = 0.0
     byte_s: float = 0.0
+    new_token_s: float = 0.0
     table: list[Point] = []
     load_s: float = 0.0
     load_error: str | None = None

@@ -22,12 +22,17 @@ from shoal.runtimes.fake.items import Items, items_of
 from shoal.runtimes.fake.memory import Memory
 from shoal.runtimes.fake.options import FakeOptions, options_of
 from shoal.runtimes.fake.outputs import output_of
+from shoal.runtimes.fake.sequences import FakeSequences
 from shoal.runtimes.process import rss_bytes
 from shoal.wire.outputs import Output, to_wires
 from shoal.wire.socket import (
     AddAdapter,
     Capabilities,
+    Chunk,
     Done,
+    Failed,
+    Generate,
+    Generated,
     Hello,
     Load,
     Loaded,
@@ -44,10 +49,12 @@ class FakeRuntime:
         self._device = device
         self._memory = Memory()
         self._models: dict[str, tuple[Load, FakeOptions]] = {}
+        self._sequences = FakeSequences()
         self._batches = 0
 
     def hello(self) -> Hello:
-        return Hello("fake", __version__, self._device, Capabilities(families=["fake"]))
+        capabilities = Capabilities(families=["fake"], streams=True)
+        return Hello("fake", __version__, self._device, capabilities)
 
     def load(self, load: Load) -> Loaded:
         start = time.perf_counter()
@@ -80,6 +87,17 @@ class FakeRuntime:
         arrays, lengths, indices = to_wires(outputs)
         seconds = time.perf_counter() - start
         return Done(batch.batch, arrays, seconds, len(items.tokens), failed, lengths, indices)
+
+    def begin(self, generate: Generate) -> None:
+        load, options = self._find(generate.model)
+        self._sequences.begin(generate, options, load.sequences)
+
+    def step(self) -> list[Chunk | Generated | Failed]:
+        places = {model: load.sequences for model, (load, _) in list(self._models.items())}
+        return self._sequences.step(places)
+
+    def end(self, batch: int) -> Generated:
+        return self._sequences.end(batch)
 
     def add_adapter(self, add: AddAdapter) -> None:
         raise InvalidRequest("the fake runtime takes no adapters")

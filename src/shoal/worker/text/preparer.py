@@ -11,7 +11,14 @@ from typing import assert_never
 from shoal.catalog.card import Card
 from shoal.errors import InvalidItem, InvalidRequest, ShoalError
 from shoal.tasks.encode import Item
-from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams, TokenizeParams
+from shoal.values import (
+    EncodeParams,
+    ExtractParams,
+    GenerateParams,
+    Params,
+    ScoreParams,
+    TokenizeParams,
+)
 from shoal.worker.prepared import Prepared
 from shoal.worker.text.encode import EncodeTexts
 from shoal.worker.text.extract import extract_texts
@@ -55,6 +62,8 @@ class TextPreparer:
                     return self._extract.prepare(items, params)
             case TokenizeParams():
                 return self._tokenize.prepare(items, params)
+            case GenerateParams():
+                pass
             case _:
                 assert_never(params)
         return [InvalidRequest(f"'{self._name}' does not do this task")] * len(items)
