@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -13,6 +13,8 @@ from shoal.errors import ShoalError
 from shoal.tasks.encode import Item
 from shoal.tasks.outputs import Rows
 from shoal.values import Params
+from shoal.wire.objects import TokenLogprob
+from shoal.wire.socket import Generated, Sampling
 
 Ids = NDArray[np.int32]
 #: What an item is answered with: outputs, or an object in MessagePack.
@@ -22,6 +24,41 @@ Answer = Rows | bytes
 #: unit: its query's, its labels'. Pure, and slow enough for a thread. Raises `ShoalError` where these
 #: rows answer nothing.
 Finish = Callable[[Sequence[Rows], Sequence[Rows]], Answer]
+
+
+class Told(NamedTuple):
+    """What is told of some tokens, as `wire.socket.Chunk` has it."""
+
+    logprobs: NDArray[np.float32]  # [n]
+    top_ids: Ids  # [n, k]
+    top_logprobs: NDArray[np.float32]  # [n, k]
+
+
+class Written(NamedTuple):
+    """What some tokens add to a text.
+
+    Attributes:
+        text: that is sure: no part of a character, of a text that ends it, or of a call of a tool.
+        told: of the tokens, where that was asked for.
+        ended: one of the texts that end it came; nothing more is taken in.
+    """
+
+    text: str
+    told: list[TokenLogprob]
+    ended: bool = False
+
+
+class Writing(Protocol):
+    """One text that is being generated: its tokens become characters. Pure, and fast enough for the
+    event loop."""
+
+    def add(self, ids: Ids, told: Told | None) -> Written:
+        """The next tokens."""
+        ...
+
+    def end(self, over: Generated) -> bytes:
+        """The whole, a `wire.objects.Generation` in MessagePack; what was held back is in it, too."""
+        ...
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -38,6 +75,8 @@ class Prepared(msgspec.Struct, frozen=True):
             may run in a batch of its own.
         finish: how its rows become its answer; None: as `tasks.outputs` has it, batch by batch.
         begin, temperature: of sound that is transcribed, as `Run` has them.
+        sampling: how the text is generated that follows the ids; `write` makes what is read of it, anew
+            each time it is begun.
         answer: what needs no runtime is answered with; then it is no sequence.
     """
 
@@ -55,6 +94,8 @@ class Prepared(msgspec.Struct, frozen=True):
     marks: NDArray[np.uint8] | None = None
     begin: Ids | None = None
     temperature: float | None = None
+    sampling: Sampling | None = None
+    write: Callable[[], Writing] | None = None
 
     @property
     def runs(self) -> int:
