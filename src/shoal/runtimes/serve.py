@@ -10,7 +10,7 @@ import gc
 import os
 import socket
 import sys
-from collections.abc import Callable
+from importlib import import_module
 
 from shoal.errors import ConfigError, ShoalError, nearest
 from shoal.runtimes.base import Runtime
@@ -20,51 +20,37 @@ from shoal.runtimes.server import Server
 from shoal.settings import RuntimeSettings, load
 from shoal.yielding import yield_cores
 
-
-def _torch(settings: RuntimeSettings) -> Runtime:
-    try:
-        from shoal.runtimes.torch.runtime import TorchRuntime
-    except ModuleNotFoundError as error:
-        raise ConfigError(told("torch", str(error.name))) from None
-    return TorchRuntime(settings.device, settings.threads)
-
-
-def _onnx(settings: RuntimeSettings) -> Runtime:
-    try:
-        from shoal.runtimes.onnx.runtime import OnnxRuntime
-    except ModuleNotFoundError as error:
-        raise ConfigError(told("onnx", str(error.name))) from None
-    return OnnxRuntime(settings.threads)
-
-
-def _fake(settings: RuntimeSettings) -> Runtime:
-    from shoal.runtimes.fake.runtime import FakeRuntime
-
-    return FakeRuntime(settings.device)
-
-
-#: Each imports its runtime only when asked for, so that no kind needs another's packages.
-KINDS: dict[str, Callable[[RuntimeSettings], Runtime]] = {
-    "torch": _torch,
-    "onnx": _onnx,
-    "fake": _fake,
+#: Kind -> module and class, which is made of a device and a number of threads. A module is imported
+#: only when it is asked for: no kind needs another's packages.
+KINDS = {
+    "torch": ("shoal.runtimes.torch.runtime", "TorchRuntime"),
+    "onnx": ("shoal.runtimes.onnx.runtime", "OnnxRuntime"),
+    "fake": ("shoal.runtimes.fake.runtime", "FakeRuntime"),
 }
+
+
+def make(kind: str, device: str = "cpu", threads: int = 1) -> Runtime:
+    """A runtime of a kind. Raises `ConfigError` for an unknown one, a missing package or device."""
+    if kind not in KINDS:
+        raise ConfigError(
+            f"unknown runtime kind '{kind}'{nearest(kind, KINDS)}; known are {', '.join(KINDS)}"
+        )
+    module, name = KINDS[kind]
+    try:
+        made: Runtime = getattr(import_module(module), name)(device, threads)
+    except ModuleNotFoundError as error:
+        raise ConfigError(told(kind, str(error.name))) from None
+    return made
 
 
 def run(settings: RuntimeSettings) -> None:
     """Serve one worker until it or this process is told to end.
 
     Raises:
-        ConfigError: an unknown kind, a missing package, or no worker at the socket.
+        ConfigError: an unknown kind, a missing package or device, or no worker at the socket.
         ProtocolError: the worker sent garbage.
     """
-    make = KINDS.get(settings.kind)
-    if make is None:
-        raise ConfigError(
-            f"unknown runtime kind '{settings.kind}'{nearest(settings.kind, KINDS)}; "
-            f"known are {', '.join(KINDS)}"
-        )
-    runtime = make(settings)
+    runtime = make(settings.kind, settings.device, settings.threads)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         try:
             connection.connect(settings.socket)

@@ -74,7 +74,7 @@ def test_a_bad_item_fails_alone(runtime: OnnxRuntime, bad: Any) -> None:
     ("change", "message"),
     [
         ({"inputs": None}, "takes decoded media"),
-        ({"heads": ["extrac"]}, "no head 'extrac' .did you mean 'extract'"),
+        ({"heads": ["extrac"]}, "without head 'extrac'; it has extract .did you mean 'extract'"),
     ],
 )
 def test_a_batch_that_makes_no_sense(
@@ -94,7 +94,7 @@ def test_no_adapters(runtime: OnnxRuntime) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"family": "ppocrs"}, "no family 'ppocrs' .did you mean 'ppocr'"),
+        ({"family": "ppocrs"}, "no family 'ppocrs'; it has ppocr .did you mean 'ppocr'"),
         ({"options": {"x": 1}}, "has no options; its profile gives x"),
         ({"path": "/no such folder"}, "/no such folder/detection.onnx cannot be read"),
     ],

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import InvalidRequest
+from shoal.runtimes.batch import read
 from shoal.runtimes.fake.hashing import pack_media, pack_texts
 from shoal.runtimes.fake.options import FakeOptions, Marker
-from shoal.wire.arrays import from_wire
 from shoal.wire.socket import Run
 
 
@@ -59,9 +59,5 @@ def _media(batch: Run) -> Items:
 
 
 def _tokens(batch: Run) -> Items:
-    if batch.tokens is None or batch.lengths is None:
-        raise InvalidRequest(f"'{batch.model}' was loaded for tokens and none came")
-    tokens, lengths = from_wire(batch.tokens), from_wire(batch.lengths).astype(np.int64)
-    if lengths.sum() != len(tokens) or (lengths < 0).any():
-        raise InvalidRequest(f"lengths sum to {lengths.sum()} but {len(tokens)} tokens came")
-    return Items(tokens, lengths, None)
+    items = read(batch)
+    return Items(items.tokens, items.lengths, None)

@@ -12,85 +12,73 @@ import signal
 import threading
 import time
 
+import msgspec
 import numpy as np
 
-from shoal import __version__
-from shoal.errors import ComputeFailed, InvalidRequest, ModelLoadFailed, UnknownModel, nearest
+from shoal.errors import ComputeFailed, ModelLoadFailed
 from shoal.runtimes.base import OutOfMemory
+from shoal.runtimes.batch import Outputs
 from shoal.runtimes.fake.hashing import seed_of
 from shoal.runtimes.fake.items import Items, items_of
 from shoal.runtimes.fake.memory import Memory
 from shoal.runtimes.fake.options import FakeOptions, options_of
 from shoal.runtimes.fake.outputs import output_of
 from shoal.runtimes.fake.sequences import FakeSequences
-from shoal.runtimes.process import rss_bytes
-from shoal.wire.outputs import Output, to_wires
-from shoal.wire.socket import (
-    AddAdapter,
-    Capabilities,
-    Chunk,
-    Done,
-    Failed,
-    Generate,
-    Generated,
-    Hello,
-    Load,
-    Loaded,
-    RemoveAdapter,
-    Run,
-    Stats,
-)
+from shoal.runtimes.resident import ModelRuntime
+from shoal.wire.outputs import Output
+from shoal.wire.socket import Chunk, Failed, Generate, Generated, Load, Run
 
 
-class FakeRuntime:
-    """See the module; `hello` declares family ``fake`` and any device."""
+class Pretended(msgspec.Struct, frozen=True):
+    """A model that is none: what it was loaded as, and what it costs."""
 
-    def __init__(self, device: str = "cpu") -> None:
-        self._device = device
+    load: Load
+    options: FakeOptions
+
+    @property
+    def bytes(self) -> int:
+        return self.options.bytes
+
+
+class FakeRuntime(ModelRuntime[Pretended]):
+    """See the module; its device is whatever it was told."""
+
+    kind = "fake"
+    families = ("fake",)
+    has_options = True
+
+    def __init__(self, device: str = "cpu", threads: int = 1) -> None:
+        super().__init__(device, threads)
         self._memory = Memory()
-        self._models: dict[str, tuple[Load, FakeOptions]] = {}
         self._sequences = FakeSequences()
-        self._batches = 0
 
-    def hello(self) -> Hello:
-        capabilities = Capabilities(families=["fake"], streams=True)
-        return Hello("fake", __version__, self._device, capabilities)
-
-    def load(self, load: Load) -> Loaded:
-        start = time.perf_counter()
+    def make(self, load: Load) -> Pretended:
         options = options_of(load)
-        if load.model in self._models:
-            self.unload(load.model)
         self._memory.take(load.model, options)  # held while it loads, as tensors are
         time.sleep(options.load_s)
         if options.load_error is not None:
             self._memory.give_back(load.model, options)
             raise ModelLoadFailed(options.load_error)
-        self._models[load.model] = (load, options)
-        return Loaded(load.model, options.bytes, time.perf_counter() - start)
+        return Pretended(load, options)
 
     def unload(self, model: str) -> None:
-        _, options = self._find(model)
-        del self._models[model]
-        self._memory.give_back(model, options)
+        _, pretended = self._resident(model)
+        super().unload(model)
+        self._memory.give_back(model, pretended.options)
 
-    def run(self, batch: Run) -> Done:
-        start = time.perf_counter()
-        load, options = self._find(batch.model)
+    def compute(self, model: Pretended, batch: Run) -> Outputs:
+        start, options = time.perf_counter(), model.options
         items = items_of(batch, options)
         _refuse(items, options)
-        outputs = {head: _output(items, load, options, head) for head in batch.heads}
+        outputs = {head: _output(items, model, head) for head in batch.heads}
         failed = {i: ComputeFailed("told to fail").info for i in items.with_marker(options.fail)}
         late_s = options.slow_s if items.with_marker(options.slow) else 0.0
         _sleep_until(start + options.cost_s(items.lengths, items.file_bytes) + late_s)
-        self._batches += 1
-        arrays, lengths, indices = to_wires(outputs)
-        seconds = time.perf_counter() - start
-        return Done(batch.batch, arrays, seconds, len(items.tokens), failed, lengths, indices)
+        return Outputs(outputs, len(items.tokens), failed)
 
     def begin(self, generate: Generate) -> None:
-        load, options = self._find(generate.model)
-        self._sequences.begin(generate, options, load.sequences)
+        load, pretended = self._resident(generate.model)
+        self._sequences.begin(generate, pretended.options, load.sequences)
 
     def step(self) -> list[Chunk | Generated | Failed]:
         places = {model: load.sequences for model, (load, _) in list(self._models.items())}
@@ -98,22 +86,6 @@ class FakeRuntime:
 
     def end(self, batch: int) -> Generated:
         return self._sequences.end(batch)
-
-    def add_adapter(self, add: AddAdapter) -> None:
-        raise InvalidRequest("the fake runtime takes no adapters")
-
-    def remove_adapter(self, remove: RemoveAdapter) -> None:
-        raise InvalidRequest("the fake runtime takes no adapters")
-
-    def stats(self) -> Stats:
-        held = {model: options.bytes for model, (_, options) in list(self._models.items())}
-        return Stats(held, rss_bytes(), self._batches)
-
-    def _find(self, model: str) -> tuple[Load, FakeOptions]:
-        found = self._models.get(model)
-        if found is None:
-            raise UnknownModel(f"'{model}' is not resident{nearest(model, list(self._models))}")
-        return found
 
 
 def _refuse(items: Items, options: FakeOptions) -> None:
@@ -131,12 +103,11 @@ def _check(what: str, count: int, at_most: int | None) -> None:
         raise OutOfMemory(f"{count} {what} and memory for {at_most}")
 
 
-def _output(items: Items, load: Load, options: FakeOptions, name: str) -> Output:
-    if name not in load.heads:
-        raise InvalidRequest(f"'{load.model}' has no head '{name}'{nearest(name, load.heads)}")
-    asked = load.heads[name]
-    output = output_of(items, asked | {"head": asked.get("head", name)}, seed_of(load.model, name))
-    wrong = items.with_marker(options.nan)
+def _output(items: Items, model: Pretended, name: str) -> Output:
+    asked = model.load.heads[name]
+    seed = seed_of(model.load.model, name)
+    output = output_of(items, asked | {"head": asked.get("head", name)}, seed)
+    wrong = items.with_marker(model.options.nan)
     if output.lengths is None:
         output.values[wrong] = np.nan
     else:

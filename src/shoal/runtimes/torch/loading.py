@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from shoal.errors import ModelLoadFailed, nearest
+from shoal.errors import ModelLoadFailed
 from shoal.runtimes.torch.described import described
 from shoal.runtimes.torch.families.base import Encoder, Family
 from shoal.runtimes.torch.families.known import FAMILIES
@@ -39,12 +39,7 @@ class Parts(NamedTuple):
 
 def load_parts(load: Load, device: torch.device) -> Parts:
     """Reads the weights. Raises `ModelLoadFailed` with the reason."""
-    family = FAMILIES.get(load.family)
-    if family is None:
-        raise ModelLoadFailed(
-            f"the torch runtime has no family {load.family!r}; it has {', '.join(FAMILIES)}"
-            f"{nearest(load.family, FAMILIES)}"
-        )
+    family = FAMILIES[load.family]
     dtype = _dtype(load.dtype, device)
     if dtype == torch.float16 and not family.float16:
         raise ModelLoadFailed(

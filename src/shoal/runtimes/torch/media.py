@@ -8,7 +8,6 @@ which stands for a row of it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,9 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from shoal.errors import InvalidItem
-from shoal.runtimes.torch.packed import Beginning, Group, Packed
-
-Media = NDArray[Any]
+from shoal.runtimes.batch import Beginning, Media
+from shoal.runtimes.torch.packed import Group, Packed
 
 
 class Takes(msgspec.Struct, frozen=True):

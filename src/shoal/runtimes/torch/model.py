@@ -6,48 +6,23 @@ and no message but `Load`.
 
 from __future__ import annotations
 
-import msgspec
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from shoal.errors import ErrorInfo, InvalidItem, InvalidRequest, TooManyTokens, nearest
-from shoal.runtimes.torch.heads.base import Head, HeadOutput
+from shoal.errors import ErrorInfo, InvalidItem
+from shoal.runtimes.batch import Batch, Media, Outputs
+from shoal.runtimes.torch.heads.base import HeadOutput
 from shoal.runtimes.torch.loading import load_parts
-from shoal.runtimes.torch.media import Media, Takes, among_tokens, pack_media
-from shoal.runtimes.torch.packed import Beginning, Packed, filled, pack
+from shoal.runtimes.torch.media import Takes, among_tokens, pack_media
+from shoal.runtimes.torch.packed import Packed, filled, pack
 from shoal.runtimes.torch.restoring import restored
-from shoal.wire.outputs import Output
 from shoal.wire.socket import Load
 
 #: Tokens of one pass: they bound its activations. On CPU 512 to 2,048 measure alike on mixed
 #: lengths, 256 and 8,192 are 4 to 9 % slower; texts of 256 tokens like 2,048 best by 5 %.
 _PASS_TOKENS_CPU = 2048
 _PASS_TOKENS_CUDA = 16384
-
-
-class Batch(msgspec.Struct, frozen=True):
-    """Items as they came: `tokens` [sum of lengths], end to end; `lengths` [items]; `splits`
-    [items], tokens of the first of two segments, 0 where there is one; `inputs`, an array an item,
-    which counts where the item has no tokens or the model reads images among them; `seen` [items],
-    its first tokens that are attended to, 0 for all; `marks` [sum of lengths], the tokens that stand
-    for words and labels; `beginnings`, one an item, of the texts of sound."""
-
-    tokens: NDArray[np.int32]
-    lengths: NDArray[np.int64]
-    splits: NDArray[np.int32] | None = None
-    inputs: list[Media] | None = None
-    seen: NDArray[np.int32] | None = None
-    marks: NDArray[np.uint8] | None = None
-    beginnings: list[Beginning] | None = None
-
-
-class Outputs(msgspec.Struct, frozen=True):
-    """`outputs`: by name, zeros or no rows where an item failed; `failed`: why."""
-
-    outputs: dict[str, Output]
-    computed_tokens: int
-    failed: dict[int, ErrorInfo]
 
 
 class Model:
@@ -88,8 +63,8 @@ class Model:
             self.run(Batch(places, one * takes.tokens, inputs=[takes.blank()[None]]), names)
 
     def run(self, batch: Batch, names: list[str]) -> Outputs:
-        """The outputs of these names. Raises `InvalidRequest` where the model has no such one."""
-        chosen = self._choose(names)
+        """The outputs of these names, which are of its heads."""
+        chosen = {name: self._heads[name] for name in names}
         failed = self._unfit(batch)
         items = len(batch.lengths)
         fit = np.array([item for item in range(items) if item not in failed], np.int64)
@@ -107,15 +82,6 @@ class Model:
             sum(packed.computed for packed in passes),
             failed,
         )
-
-    def _choose(self, names: list[str]) -> dict[str, Head]:
-        for name in names:
-            if name not in self._heads:
-                raise InvalidRequest(
-                    f"model {self._name} was loaded without head {name!r}; it has "
-                    f"{', '.join(self._heads)}{nearest(name, self._heads)}"
-                )
-        return {name: self._heads[name] for name in names}
 
     def _passes(self, batch: Batch, fit: NDArray[np.int64]) -> list[Packed]:
         """The items that can be computed, those of tokens and those of media apart."""
@@ -153,26 +119,12 @@ class Model:
     def _unfit(self, batch: Batch) -> dict[int, ErrorInfo]:
         """Why items cannot be computed; what is wrong with one never touches its neighbours."""
         failed: dict[int, ErrorInfo] = {}
-        tokens, lengths = batch.tokens, batch.lengths
-        for item in np.flatnonzero(lengths == 0).tolist():
+        for item in np.flatnonzero(batch.lengths == 0).tolist():
             if (error := self._unfit_media(batch.inputs, item)) is not None:
                 failed[item] = error.info
-        for item in np.flatnonzero(lengths > self._max_tokens).tolist():
-            failed[item] = TooManyTokens(
-                f"this item has {lengths[item]} tokens; {self._name} takes {self._max_tokens}"
-            ).info
         if self._takes is not None and self._takes.place is not None:
             failed |= _misplaced(batch, self._takes)
-        vocabulary = self._encoder.vocabulary
-        strange = np.flatnonzero((tokens < 0) | (tokens >= vocabulary))
-        owners = np.searchsorted(np.cumsum(lengths), strange, side="right")
-        for item, token in zip(owners.tolist(), tokens[strange].tolist(), strict=True):
-            failed[item] = InvalidItem(
-                f"this item has token id {token}; {self._name} knows 0 to {vocabulary - 1}"
-                if vocabulary
-                else f"this item has tokens; {self._name} takes none"
-            ).info
-        return failed
+        return failed | batch.unfit(self._name, self._max_tokens, self._encoder.vocabulary)
 
     def _unfit_media(self, inputs: list[Media] | None, item: int) -> InvalidItem | None:
         """Why an item without tokens cannot be computed."""

@@ -17,6 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from shoal.runtimes.batch import Beginning
+
 #: Row counts of a pass are rounded up to one of 16 per power of two, which computes 2 % more
 #: rows: oneDNN compiles kernels for every new row count, 2 ms and 3 MB a model (see `runtime`).
 _SIZES_PER_OCTAVE_LOG2 = 4
@@ -31,18 +33,6 @@ class Group(msgspec.Struct, frozen=True):
     items: int
     length: int
     seen: int = 0
-
-
-class Beginning(msgspec.Struct, frozen=True):
-    """How a text that is written down of sound begins.
-
-    Attributes:
-        ids: with -1 where the language that is heard belongs; none: as the model does by itself.
-        temperature: of the choice of tokens; below 0: rising from 0 as the text needs.
-    """
-
-    ids: tuple[int, ...] = ()
-    temperature: float = -1.0
 
 
 class Packed(msgspec.Struct, frozen=True):

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from shoal.runtimes.torch.model import Batch, Model
+from shoal.runtimes.batch import Batch
+from shoal.runtimes.torch.model import Model
 from shoal.wire.outputs import Output, Sparse
 from tests.runtimes.torch import made
 from tests.runtimes.torch.families.cells import HEADS, Answer, Cell, Floats

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from shoal.runtimes.torch.model import Batch, Model
+from shoal.runtimes.batch import Batch
+from shoal.runtimes.torch.model import Model
 from tests.runtimes.torch import gliner, made
 from tests.runtimes.torch.families.cells import LABELS, Floats
 from tests.runtimes.torch.families.row import Row

@@ -16,7 +16,8 @@ from transformers import PreTrainedTokenizerFast
 
 from shoal.catalog.card import Profile
 from shoal.catalog.infer import infer
-from shoal.runtimes.torch.model import Batch, Model
+from shoal.runtimes.batch import Batch
+from shoal.runtimes.torch.model import Model
 from shoal.values import EncodeParams
 from shoal.worker.models import load_of
 from shoal.worker.prepared import Prepared

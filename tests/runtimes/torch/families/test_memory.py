@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from shoal.runtimes.torch.model import Batch, Model
+from shoal.runtimes.batch import Batch
+from shoal.runtimes.torch.model import Model
 from tests.runtimes.torch import made
 from tests.runtimes.torch.families.near_llama import NEAR_LLAMA
 from tests.runtimes.torch.families.rotary_bert import ROTARY_BERT

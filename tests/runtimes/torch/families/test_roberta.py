@@ -17,7 +17,8 @@ from transformers import (
     XLMRobertaModel,
 )
 
-from shoal.runtimes.torch.model import Batch, Model
+from shoal.runtimes.batch import Batch
+from shoal.runtimes.torch.model import Model
 from shoal.runtimes.torch.runtime import TorchRuntime
 from tests.runtimes.torch import made
 from tests.runtimes.torch.families.row import SHAPE, randomize

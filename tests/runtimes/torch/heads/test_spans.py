@@ -12,7 +12,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from shoal.errors import InvalidRequest
-from shoal.runtimes.torch.model import Batch, Model
+from shoal.runtimes.batch import Batch
+from shoal.runtimes.torch.model import Model
 from shoal.runtimes.torch.runtime import TorchRuntime
 from shoal.wire.arrays import to_wire
 from shoal.wire.outputs import Output

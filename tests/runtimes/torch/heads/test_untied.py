@@ -9,7 +9,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from shoal.runtimes.torch.model import Batch, Model
+from shoal.runtimes.batch import Batch
+from shoal.runtimes.torch.model import Model
 from tests.runtimes.torch import made
 from tests.runtimes.torch.families.rows import ROWS
 

@@ -12,9 +12,9 @@ import msgspec
 import torch
 from torch import Tensor
 
+from shoal.runtimes.batch import Beginning
 from shoal.runtimes.torch.heads.speaking import Speaker
 from shoal.runtimes.torch.heads.times import Times
-from shoal.runtimes.torch.packed import Beginning
 from shoal.tasks.transcript import TEMPERATURES, went_wrong
 
 #: In place of the language that is to be heard.
