@@ -17,6 +17,8 @@ import msgspec
 MAX_MESSAGE = 2000
 #: Longest `param`, and longest word that a nearest one is looked for.
 MAX_NAME = 200
+#: Fewer letters stand in too many words to tell which is meant.
+_PART = 3
 
 
 class ErrorInfo(msgspec.Struct, frozen=True, array_like=True):
@@ -240,13 +242,24 @@ class ProtocolError(ShoalError):
     code = "protocol"
 
 
+def closest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The known word that is written most alike, or that has `word` in it; None if none is near.
+
+    `cutoff`: least share of letters that both have in order, 0 to 1.
+    """
+    if not word or len(word) > MAX_NAME:
+        return None  # comparing takes time that grows with its length
+    word, spelled = word.lower(), {name.lower(): name for name in known}
+    close = difflib.get_close_matches(word, spelled, n=1, cutoff=cutoff)
+    if not close and len(word) >= _PART:
+        close = sorted((name for name in spelled if word in name), key=len)
+    return spelled[close[0]] if close else None
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """`` (did you mean 'x'?)`` for the closest known word, or an empty string."""
-    if len(word) > MAX_NAME:
-        return ""  # comparing takes time that grows with its length
-    spelled = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(word.lower(), spelled, n=1, cutoff=0.5)
-    return f" (did you mean '{spelled[close[0]]}'?)" if close else ""
+    close = closest(word, known)
+    return "" if close is None else f" (did you mean '{close}'?)"
 
 
 def reason(error: BaseException) -> str:

@@ -191,6 +191,15 @@ def test_an_unreachable_hub(pull: Puller) -> None:
     assert "http://127.0.0.1:1" in error
 
 
+def test_an_unreachable_hub_of_which_the_zoo_has_the_model(pull: Puller) -> None:
+    unreached = str(
+        pull("infer", "Org/BGE-small-en-v1.5", HF_ENDPOINT="http://127.0.0.1:1")["error"]
+    )
+    for error in (unreached, str(pull("infer", "Org/BGE-small-en-v1.5", offline=True)["error"])):
+        assert "shoal models pull bge-small-en-v1.5 (shoal models pull --zoo" in error
+    assert "--zoo" not in str(pull("infer", HF_ENDPOINT="http://127.0.0.1:1")["error"])
+
+
 def test_warnings_of_the_hubs_library_are_told_once() -> None:
     warn = """
 import logging, sys

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
 from shoal.broker.letters import Kept
+from shoal.cli import letter as show
 from shoal.cli import replay
 from shoal.cli.main import app
 from shoal.errors import InvalidRequest
@@ -136,6 +138,22 @@ def test_what_cannot_be_read_cannot_be_replayed(data: bytes) -> None:
     kept = Kept(1, 0.0, "default", letter(data, []))
     with pytest.raises(InvalidRequest, match="content"):
         replay.unit_of(kept.letter)
+
+
+@pytest.mark.parametrize("places", [[3], [-1], [0, 7]])
+def test_an_item_that_its_unit_has_not_is_told(places: list[int]) -> None:
+    damaged = letter(encode(unit()), places)
+    with pytest.raises(InvalidRequest, match=rf"item {places[-1]} .* its unit has 3"):
+        replay.renewed(damaged, "r", 30.0)
+    assert show.content(Kept(1, 0.0, "default", damaged)) == [damaged.data.hex()]
+
+
+@pytest.mark.parametrize("place", [3, -1])
+def test_a_payload_of_no_item_is_told(place: int) -> None:
+    data = encode(unit(payloads={})).removesuffix(b"\x80")
+    data += msgspec.msgpack.encode({place: ("g/1", 9)})
+    with pytest.raises(InvalidRequest, match=f"payload of item {place}, and there are 3"):
+        replay.unit_of(letter(data, []))
 
 
 @pytest.mark.parametrize(

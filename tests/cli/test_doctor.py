@@ -10,7 +10,8 @@ from shoal.cli import checks
 from shoal.cli.checks import Finding
 from shoal.cli.main import app
 from shoal.errors import ConfigError
-from shoal.settings import GatewaySettings
+from shoal.settings import GatewaySettings, WorkerSettings
+from tests.catalog.made import sentence_files, write
 
 
 @pytest.fixture(autouse=True)
@@ -27,8 +28,8 @@ def test_a_machine_that_can_serve(tmp_path: Path) -> None:
     code, findings = doctor("--port", "0", "--cache-dir", str(tmp_path))
     assert code == 0, findings
     assert "starts with JetStream" in findings["broker"]["seen"]
-    assert findings["models"]["verdict"] == "warn"  # an empty cache
-    assert "shoal models pull" in findings["models"]["todo"]
+    assert findings["models"]["verdict"] == "ok"  # an empty cache, and nobody asked for a model
+    assert findings["models"]["seen"].startswith("0 of ")
     wanted = {"python", "torch", "tokenizers", "media", "catalog", "cache", "store", "memory"}
     assert wanted <= {*findings}
 
@@ -78,3 +79,42 @@ def test_disk_and_memory_have_limits(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_an_address_that_is_not_ours() -> None:
     found = checks.port(GatewaySettings(host="192.0.2.1", port=0))
     assert (found.verdict, found.todo) == ("fail", "choose another: --port 0")
+
+
+MODEL = "all-MiniLM-L6-v2"
+
+
+def models(tmp_path: Path, **settings: Any) -> Finding:
+    return checks.models(WorkerSettings(cache_dir=str(tmp_path / "cache"), **settings))
+
+
+def test_what_is_to_be_served_and_is_not_here_is_told(tmp_path: Path) -> None:
+    found = models(tmp_path, models=[MODEL, "org/none"])
+    assert found.verdict == "warn"
+    assert found.seen.endswith(f"those to be served that have none: {MODEL} org/none")
+    assert found.todo.endswith(f"shoal models pull {MODEL} org/none")
+    assert models(tmp_path, models=[MODEL], offline=True).verdict == "fail"
+
+
+def test_what_a_card_keeps_copies_of_is_to_be_served(tmp_path: Path) -> None:
+    card = tmp_path / "kept.yaml"
+    card.write_text(
+        "name: kept\nsource: {hub: org/kept}\nfamily: bert\nmax_tokens: 8\nmin_replicas: 1\n"
+        "tasks: {encode: {dense: {dim: 8}}}\n"
+    )
+    assert models(tmp_path, catalog=[str(card)]).seen.endswith(": kept")
+
+
+def test_a_folder_that_is_here_is_fine(tmp_path: Path) -> None:
+    folder = write(tmp_path / "mine", sentence_files())
+    assert models(tmp_path, models=[str(folder)]).verdict == "ok"
+
+
+def test_the_models_that_serve_would_get(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    args = ["--port", "0", "--cache-dir", str(tmp_path)]
+    _, findings = doctor(MODEL, *args)
+    assert findings["models"]["verdict"] == "warn"
+    monkeypatch.setenv("SHOAL_MODELS", "all-minilm")
+    code, findings = doctor(*args)
+    assert code == 1
+    assert "no model is called 'all-minilm'" in findings["models"]["seen"]

@@ -4,7 +4,7 @@ import pytest
 
 from shoal.catalog.resolve import Catalog
 from shoal.cli.prepare import Prepared, prepare
-from shoal.errors import CardError, SourceError, UnknownModel
+from shoal.errors import CardError, ConfigError, SourceError, UnknownModel
 from shoal.settings import WorkerSettings
 from tests.catalog.made import sentence_files, write
 
@@ -46,3 +46,15 @@ def test_what_cannot_be_had(tmp_path: Path, model: str, error: type[Exception], 
     with pytest.raises(error, match=told):
         prepare(offline(tmp_path, model), tmp_path / "cards")
     assert not (tmp_path / "cards").exists()
+
+
+def test_two_models_of_one_name_are_refused(tmp_path: Path) -> None:
+    one = write(tmp_path / "a" / "mine", sentence_files())
+    other = write(tmp_path / "b" / "mine", sentence_files())
+    with pytest.raises(ConfigError, match=f"{one} and {other} would both be called 'mine'"):
+        prepare(offline(tmp_path, str(one), str(other)), tmp_path / "cards")
+
+
+def test_a_model_that_is_named_twice_is_served_once(tmp_path: Path) -> None:
+    model = str(write(tmp_path / "mine", sentence_files()))
+    assert prepare(offline(tmp_path, model, model, "mine"), tmp_path / "cards").names == ["mine"]

@@ -21,8 +21,8 @@ from typing import Literal
 import msgspec
 
 from shoal.cli.context import read_running
-from shoal.errors import ShoalError
-from shoal.settings import GatewaySettings
+from shoal.errors import ShoalError, SourceError
+from shoal.settings import GatewaySettings, WorkerSettings
 
 Verdict = Literal["ok", "warn", "fail"]
 
@@ -125,22 +125,37 @@ def catalog(settings: GatewaySettings) -> Finding:
     return Finding("catalog", "ok", f"{len(cards)} model{'' if len(cards) == 1 else 's'}")
 
 
-def models(settings: GatewaySettings) -> Finding:
-    """Which models' files are here already."""
+def models(settings: WorkerSettings) -> Finding:
+    """Whether the files of what is to be served are here; what nobody named may be fetched later."""
     from shoal.catalog.fetch import cached
+    from shoal.catalog.infer import card_for
     from shoal.catalog.resolve import Catalog
 
     try:
-        cards = Catalog.load(settings.catalog).cards()
+        catalog = Catalog.load(settings.catalog)
     except ShoalError:
         return Finding("models", "warn", "not looked at", "correct the catalog first")
-    missing = [card.name for card in cards if cached(card, settings.cache_dir) is None]
-    seen = f"{len(cards) - len(missing)} of {len(cards)} have their files here"
+    cards = catalog.cards()
+    here = {card.name for card in cards if cached(card, settings.cache_dir) is not None}
+    missing = [card.name for card in cards if card.min_replicas and card.name not in here]
+    for spec in settings.models:
+        try:
+            card = card_for(spec, catalog, cache_dir=settings.cache_dir, offline=True)
+        except SourceError:
+            missing.append(spec)
+            continue
+        if card.name not in here and cached(card, settings.cache_dir) is None:
+            missing.append(card.name)
+    seen = f"{len(here)} of {len(cards)} of the catalog have their files here"
     if not missing:
         return Finding("models", "ok", seen)
-    when = "none will be fetched while offline is set" if settings.offline else "fetched when used"
-    name = missing[0] if len(missing) == 1 else "NAME"
-    return Finding("models", "warn", seen, f"{when}; to fetch now: shoal models pull {name}")
+    names = " ".join(dict.fromkeys(missing))
+    seen = f"{seen}; those to be served that have none: {names}"
+    if settings.offline:
+        return Finding("models", "fail", seen, "none is fetched while offline is set: unset it")
+    return Finding(
+        "models", "warn", seen, f"fetched at start; to do so now: shoal models pull {names}"
+    )
 
 
 def port(settings: GatewaySettings) -> Finding:

@@ -34,6 +34,12 @@ class Given(msgspec.Struct, frozen=True):
     flags: dict[str, Any] = {}
     config: Path | None = None
 
+    def naming(self, models: list[str] | None) -> Given:
+        """The same with these models, if any, as its setting of that name."""
+        if not models:
+            return self
+        return msgspec.structs.replace(self, flags={**self.flags, "models": models})
+
     def load(self, struct: type[S]) -> S:
         """Fill a settings struct. Raises `ConfigError` naming the flag, variable or file."""
         return load_settings(struct, self.flags, self.config)

@@ -14,6 +14,7 @@ from shoal.catalog.card import Card
 from shoal.catalog.gaps import GAPS, gaps
 from shoal.catalog.resolve import Catalog
 from shoal.catalog.search import gives
+from shoal.cli.docs_table import row
 
 #: What the cards call their sources, and what was read there.
 FACTS = {
@@ -59,33 +60,34 @@ guessed: what no source says is left out, and counted above.
 def render() -> str:
     """The whole page."""
     cards = Catalog.load().cards()
-    return "\n".join([_HEAD, *_counts(cards), *_gaps(cards), _READ, *_facts(), *_table(cards), ""])
+    return "\n".join([_HEAD, *_counts(cards), *_gaps(cards), _READ, *_facts(), *table(cards), ""])
 
 
 def _counts(cards: list[Card]) -> Iterable[str]:
     yield f"There are {len(cards)} cards.\n"
     yield "| gives | cards |\n| --- | --- |"
     counts = Counter(kind for card in cards for kind in gives(card))
-    yield from (f"| `{kind}` | {count} |" for kind, count in sorted(counts.items()))
+    yield from (row(f"`{kind}`", str(count)) for kind, count in sorted(counts.items()))
 
 
 def _gaps(cards: list[Card]) -> Iterable[str]:
     counts = Counter(gap for card in cards for gap in gaps(card))
     yield "\n## What they leave unsaid\n"
     yield "| not said | cards | what holds then |\n| --- | --- | --- |"
-    yield from (f"| `{gap}` | {counts[gap]} | {then} |" for gap, (_, then) in GAPS.items())
+    yield from (row(f"`{gap}`", str(counts[gap]), then) for gap, (_, then) in GAPS.items())
 
 
 def _facts() -> Iterable[str]:
-    return (f"| `{name}` | {about} |" for name, about in FACTS.items())
+    return (row(f"`{name}`", about) for name, about in FACTS.items())
 
 
-def _table(cards: list[Card]) -> Iterable[str]:
+def table(cards: list[Card]) -> Iterable[str]:
+    """All cards, a line each, under a heading."""
     yield "\n## All of them\n"
     yield "| model | gives | family | tokens | MB | licence | what for |\n| --- | --- | --- | --- | --- | --- | --- |"
     for card in cards:
         size = card.memory.weights_mb
-        cells = [
+        yield row(
             card.name,
             " ".join(gives(card)),
             card.family,
@@ -93,8 +95,7 @@ def _table(cards: list[Card]) -> Iterable[str]:
             "" if size is None else f"{size:.0f}",
             card.license or "",
             card.description or "",
-        ]
-        yield f"| {' | '.join(cells)} |"
+        )
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 
 from shoal.cli.context import CLI_VARIABLES
+from shoal.cli.docs_table import row
 from shoal.cli.flags import default_text
 from shoal.settings import ALL, ENV_PREFIX, CommonSettings
 
@@ -65,7 +66,7 @@ def _row(field: msgspec.structs.FieldInfo, hint: Any) -> str:
     default = default_text(field)
     shown = f"`{default}`" if default else ("required" if field.required else "–")
     meaning = " ".join([meta.description, *_bounds(meta)])
-    return f"| `{field.name}` | {_type_name(base)} | {shown} | {meaning} |"
+    return row(f"`{field.name}`", _type_name(base), shown, meaning)
 
 
 def _type_name(base: Any) -> str:
@@ -83,8 +84,8 @@ def _bounds(meta: msgspec.Meta) -> list[str]:
 
 
 def _cli_section() -> str:
-    rows = [f"| `{ENV_PREFIX}{name.upper()}` | {text} |" for name, text in CLI_VARIABLES.items()]
-    rows.append(f"| `{ENV_PREFIX}API_KEY` | Key that `shoal encode` and its like send. |")
+    rows = [row(f"`{ENV_PREFIX}{name.upper()}`", text) for name, text in CLI_VARIABLES.items()]
+    rows.append(row(f"`{ENV_PREFIX}API_KEY`", "Key that `shoal encode` and its like send."))
     head = "| variable | meaning |\n| --- | --- |"
     return "\n".join(["## Read by the command line alone\n", head, *rows, ""])
 

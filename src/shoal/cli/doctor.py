@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -16,8 +17,12 @@ from shoal.cli.context import Given, state_dir
 from shoal.cli.flags import takes
 from shoal.cli.models import CATALOG
 from shoal.cli.output import AsJson, print_json
-from shoal.settings import GatewaySettings
+from shoal.settings import GatewaySettings, WorkerSettings
 
+Models = Annotated[
+    list[str] | None,
+    typer.Argument(help="What is to be served, as `shoal serve` takes it.", show_default=False),
+]
 _MARK = {"ok": "[green]ok  [/]", "warn": "[yellow]warn[/]", "fail": "[red]fail[/]"}
 
 
@@ -26,17 +31,15 @@ CHECKED = (*BROKER, "broker_binary", "store_dir", *CATALOG, "host", "port")
 
 
 @takes(GatewaySettings, only=CHECKED)
-def doctor(
-    given: Given,
-    as_json: AsJson = False,
-) -> None:
+def doctor(given: Given, models: Models = None, as_json: AsJson = False) -> None:
     """Check broker, models, ports, torch, disk and memory, and say what to do.
 
-    Give it the flags and variables that `shoal serve` gets. Exit code 1 if something fails.
+    Give it the models, flags and variables that `shoal serve` gets. Exit code 1 if something fails.
     """
-    settings = given.load(GatewaySettings)
+    given = given.naming(models)
+    settings, worker = given.load(GatewaySettings), given.load(WorkerSettings)
     findings = []
-    for name, check in _checks(settings):
+    for name, check in _checks(settings, worker):
         findings.append(checks.attempt(name, check))
         if not as_json:
             _show(findings[-1])
@@ -46,7 +49,9 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _checks(settings: GatewaySettings) -> list[tuple[str, Callable[[], Finding]]]:
+def _checks(
+    settings: GatewaySettings, worker: WorkerSettings
+) -> list[tuple[str, Callable[[], Finding]]]:
     from shoal.catalog import cache
     from shoal.cli import broker_checks
 
@@ -64,7 +69,7 @@ def _checks(settings: GatewaySettings) -> list[tuple[str, Callable[[], Finding]]
         ("tokenizers", checks.tokenizers),
         ("media", checks.media),
         ("catalog", partial(checks.catalog, settings)),
-        ("models", partial(checks.models, settings)),
+        ("models", partial(checks.models, worker)),
         ("port", partial(checks.port, settings)),
         ("cache", partial(checks.disk, "cache", cache.root(settings.cache_dir))),
         ("store", partial(checks.disk, "store", store)),

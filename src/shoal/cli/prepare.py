@@ -18,7 +18,7 @@ from shoal.catalog.fetch import cached, fetch
 from shoal.catalog.infer import card_for
 from shoal.catalog.parse import to_yaml
 from shoal.catalog.resolve import Catalog
-from shoal.errors import SourceError
+from shoal.errors import ConfigError, SourceError
 from shoal.settings import CommonSettings, WorkerSettings
 from shoal.wire.subjects import token
 
@@ -39,17 +39,29 @@ def prepare(settings: WorkerSettings, folder: Path) -> Prepared:
 
     Raises:
         UnknownModel, CardError, SourceError: saying which model and what to do.
+        ConfigError: two of them have one name.
     """
     catalog = Catalog.load(settings.catalog)
-    names, files = [], []
-    for spec in settings.models:
+    meant: dict[str, str] = {}
+    files = []
+    for spec in dict.fromkeys(settings.models):
         card = card_for(spec, catalog, cache_dir=settings.cache_dir, offline=settings.offline)
         if spec not in catalog:
+            _check_free(card.name, spec, meant)
             files.append(_write(card, spec, folder))
             catalog = catalog.with_card(card)
+        meant.setdefault(card.name, spec)
         _fetch(card, settings)
-        names.append(card.name)
-    return Prepared(names, files)
+    return Prepared([*meant], files)
+
+
+def _check_free(name: str, spec: str, meant: dict[str, str]) -> None:
+    """Raises `ConfigError` where another model that is to be served has the name of an inferred one."""
+    if name in meant:
+        raise ConfigError(
+            f"{meant[name]} and {spec} would both be called '{name}'; link to one of them by "
+            "another name, or give it a card (`shoal models show` prints one)"
+        )
 
 
 def _write(card: Card, spec: str, folder: Path) -> str:

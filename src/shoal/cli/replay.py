@@ -49,9 +49,18 @@ def unit_of(letter: DeadLetter) -> Unit:
 
 
 def renewed(letter: DeadLetter, name: str, timeout_s: float) -> Unit:
-    """The items at fault as a unit of their own, for whoever listens as `name`."""
+    """The items at fault as a unit of their own, for whoever listens as `name`.
+
+    Raises `InvalidRequest` as `unit_of`, or where the letter names an item that its unit has not.
+    """
     unit = unit_of(letter)
     places = letter.items or range(len(unit.items))
+    if unknown := [place for place in places if not 0 <= place < len(unit.items)]:
+        raise InvalidRequest(
+            f"it names item {unknown[0]} as at fault, and its unit has {len(unit.items)}: it was "
+            "damaged, or is of another version; look at it with `shoal dead show --content`, or "
+            "drop it"
+        )
     return msgspec.structs.replace(
         unit,
         id=f"{name}.0",

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
 from shoal.cli.context import Given, state_dir
@@ -50,8 +49,7 @@ def serve(given: Given, models: Models = None) -> None:
     """
     from shoal.telemetry import log
 
-    if models:
-        given = msgspec.structs.replace(given, flags={**given.flags, "models": models})
+    given = given.naming(models)
     settings = given.load(ServeSettings)
     log.configure(settings.log_level, settings.log_format)
     gateway = given.load(GatewaySettings)
@@ -131,9 +129,11 @@ def reserved_port(host: str, port: int) -> Iterator[int]:
         with socket.socket(family, kind) as alone:  # fails where anyone listens, sharing or not
             alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             alone.bind(address)
-        holder = socket.socket(family, kind)
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        holder.bind(address)
+        with contextlib.ExitStack() as failing:
+            holder = failing.enter_context(socket.socket(family, kind))
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            holder.bind(address)
+            failing.pop_all()
     except OSError as error:
         raise ConfigError(
             f"cannot listen on {host}:{port}: {error.strerror}; choose another --port "

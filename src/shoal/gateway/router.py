@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
-from shoal.errors import MethodNotAllowed, NotFound, nearest
+from shoal.errors import MethodNotAllowed, NotFound, closest
 from shoal.gateway.envelope import Envelope, native
 from shoal.gateway.http import Request, Response
+
+#: Two paths are alike by what comes after it: `/v1/` alone would make any two of them near.
+_VERSION = re.compile(r"^/+(v[0-9]+/+)*")
+#: Least share of letters: `chat/completions` is no `moderations`, `audio/transcription` is a slip.
+_NEAR = 0.7
 
 Handler = Callable[[Request, str], Awaitable[Response]]
 
@@ -60,7 +66,21 @@ class Router:
         for prefix, candidate in self._prefixed:
             if path.startswith(prefix) and len(path) > len(prefix):
                 return candidate, path[len(prefix) :]
-        raise NotFound(f"there is nothing at {path[:200]}{nearest(path[:200], self._paths())}")
+        raise NotFound(f"there is nothing at {path[:200]}{self._instead(path)}")
 
-    def _paths(self) -> list[str]:
-        return [route.path for route in self.routes]
+    def _instead(self, path: str) -> str:
+        """The route that was most likely meant, or all that there are."""
+        spoken: dict[str, str] = {}
+        for route in self.routes:
+            spoken.setdefault(_spoken(route.path), route.path)
+        asked = _spoken(path)
+        parents = {s: p for s, p in spoken.items() if p.endswith("}")}
+        near = closest(asked, spoken, _NEAR) or closest(asked.partition("/")[0], parents, _NEAR)
+        if near is not None:
+            return f" (did you mean '{spoken[near]}'?)"
+        return f"; there is: {', '.join(route.path for route in self.routes)}"
+
+
+def _spoken(path: str) -> str:
+    """What is peculiar to a path: without versions, and without the name that it ends in."""
+    return _VERSION.sub("", path).partition("{")[0].rstrip("/")

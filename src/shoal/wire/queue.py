@@ -48,6 +48,12 @@ class Unit(Message, frozen=True, tag="unit"):
     priority: int = 0
     payloads: dict[int, Payload] = {}
 
+    def __post_init__(self) -> None:
+        """Raises `ValueError` for a payload of no item: a message that says so cannot be read."""
+        for position in self.payloads:
+            if not 0 <= position < len(self.items):
+                raise ValueError(f"payload of item {position}, and there are {len(self.items)}")
+
     @property
     def payload_bytes(self) -> int:
         """Of the items that are kept elsewhere."""

@@ -8,8 +8,9 @@ import pytest
 import pytest_asyncio
 from openai.types.audio import TranslationVerbose
 
+from shoal.broker.server import BrokerServer
 from shoal.values import ExtractParams, Speech
-from tests.gateway.conftest import Served
+from tests.gateway.conftest import Served, serving
 from tests.gateway.scripted import ScriptedWorker
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -108,3 +109,12 @@ async def test_what_is_wrong_is_named(
     assert response.status_code == (415 if param == "Content-Type" else 400)
     assert error["param"].startswith(param)
     assert says in error["message"]
+
+
+async def test_a_file_over_the_limit_is_named_as_the_form_names_it(broker: BrokerServer) -> None:
+    async with serving(broker, max_media_bytes=8) as served:
+        response = await served.http.post(PATH, files={"file": SOUND})
+    assert response.status_code == 413
+    error = response.json()["error"]
+    assert error["param"] == "file"
+    assert error["message"].startswith("file has ")

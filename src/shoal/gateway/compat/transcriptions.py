@@ -16,7 +16,7 @@ from msgspec import Meta
 from shoal.catalog.card import Card
 from shoal.errors import InvalidRequest
 from shoal.gateway.asking import Answers, Question, ask, card_for, item_limits, read_body
-from shoal.gateway.body import BodyDecoder, checked_items
+from shoal.gateway.body import BodyDecoder, checked_item
 from shoal.gateway.compat.media import media_item
 from shoal.gateway.compat.multipart import Field, read_form
 from shoal.gateway.compat.subtitles import srt, vtt
@@ -113,7 +113,7 @@ class TranscriptionsRoute:
     async def _question(self, card: Card, form: TranscriptionForm) -> Question:
         """Raises `InvalidRequest` for what cannot be asked of a transcript."""
         raw = msgspec.Raw(await media_item(form.file))
-        items = checked_items([raw], "msgpack", item_limits(self._gateway, card), "file")
+        item = checked_item(raw, "msgpack", item_limits(self._gateway, card), "file")
         translated = self._task == "translate"
         options = ExtractOptions(
             language=form.language or None,
@@ -122,7 +122,7 @@ class TranscriptionsRoute:
             # OpenAI's 0 is not as good as it gets, but where it begins.
             temperature=form.temperature or None,
         )
-        return Question(card, extract_params(options, card, prefix=""), "msgpack", items)
+        return Question(card, extract_params(options, card, prefix=""), "msgpack", [item])
 
 
 def _form(fields: list[Field]) -> TranscriptionForm:

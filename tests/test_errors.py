@@ -1,0 +1,23 @@
+import pytest
+
+from shoal.errors import closest, nearest
+
+MODELS = ["all-MiniLM-L6-v2", "e5-small", "whisper-small", "bge-small-en-v1.5", "clip-vit-base"]
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("all-minilm-l6", "all-MiniLM-L6-v2"),
+        ("whisper-smal", "whisper-small"),
+        ("clip", "clip-vit-base"),  # few letters of it, and all of what was asked
+        ("hello", None),
+        ("gpt-4o", None),
+        ("", None),
+        ("v", None),
+        ("x" * 10_000, None),
+    ],
+)
+def test_only_what_is_near_is_suggested(word: str, meant: str | None) -> None:
+    assert closest(word, MODELS) == meant
+    assert nearest(word, MODELS) == ("" if meant is None else f" (did you mean '{meant}'?)")
