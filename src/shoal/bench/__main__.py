@@ -26,6 +26,7 @@ from shoal.bench.packing import cycles
 from shoal.bench.packing import measure as packing
 from shoal.bench.packing import plot as packing_plot
 from shoal.bench.quality import measure as quality
+from shoal.bench.runtimes import measure as runtimes
 from shoal.bench.soak import measure as soak
 from shoal.bench.soak import plot as soak_plot
 from shoal.bench.topology import measure as topology
@@ -60,6 +61,13 @@ BENCHMARKS: dict[str, Benchmark[Any, Any]] = {
         encoder.measure,
         encoder.table,
         encoder.Plan(rounds=1, size=0.2),
+    ),
+    "runtimes": Benchmark(
+        "One model in several kinds of runtime: MB installed, first vector, texts a second, cosine.",
+        runtimes.Plan(),
+        runtimes.measure,
+        runtimes.table,
+        runtimes.Plan(starts=1, rounds=1, texts=16),
     ),
     "timetable": Benchmark(
         "How long real batches take, by their tokens; `topology` is timed by such a table.",

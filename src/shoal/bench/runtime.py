@@ -35,9 +35,9 @@ class Alone:
 
 
 @contextlib.asynccontextmanager
-async def alone(kind: str) -> AsyncIterator[Alone]:
-    """Start a runtime of this kind on one CPU thread; end it."""
-    one = Alone(RuntimeSpec(kind))
+async def alone(kind: str, threads: int = 1) -> AsyncIterator[Alone]:
+    """Start a runtime of this kind on so many CPU threads; end it."""
+    one = Alone(RuntimeSpec(kind, threads=threads))
     await one.process.start()
     try:
         yield one

@@ -1,0 +1,1 @@
+"""Runtimes beside each other: what they weigh, how soon and how fast they answer."""

@@ -1,0 +1,63 @@
+"""Who is compared: a kind of runtime with a card of the catalog, and how it is told to load it."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import msgspec
+from tokenizers import Tokenizer
+
+from shoal.catalog.card import Card, Profile, RuntimeKind
+from shoal.catalog.fetch import fetch
+from shoal.catalog.resolve import Catalog
+from shoal.errors import ConfigError, nearest
+from shoal.runtimes.packages import missing
+from shoal.worker.models import load_of
+
+HEAD = "dense"
+
+
+class Side:
+    """One side.
+
+    Attributes:
+        name: as it was asked for.
+        kind: of its runtime.
+        load: what the runtime is told.
+    """
+
+    def __init__(self, asked: str, model: str, threads: int) -> None:
+        """`asked`: a kind, or ``kind:card`` where it loads another card than `model`.
+
+        Raises:
+            ConfigError: the kind is unknown, or its packages are not installed here.
+            UnknownModel: the catalog has no such card.
+            SourceError: its files cannot be had.
+        """
+        self.name = asked
+        self.kind, _, own = asked.partition(":")
+        kinds = get_args(RuntimeKind)
+        if self.kind not in kinds:
+            raise ConfigError(
+                f"--kinds: there is no runtime '{self.kind}'{nearest(self.kind, kinds)}; "
+                f"there are {', '.join(kinds)}"
+            )
+        if (lacking := missing(self.kind)) is not None:
+            raise ConfigError(f"--kinds: {lacking}")
+        card = Catalog.load().card(own or model)
+        folder = fetch(card, cache_dir=None, offline=False)
+        load = load_of(card, folder, _profile(card, self.kind))
+        self.load = msgspec.structs.replace(load, threads=threads)
+        self._tokenizer = Tokenizer.from_file(str(folder / card.tokenizer))
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(card.max_tokens)
+
+    def tokens(self, texts: list[str]) -> list[list[int]]:
+        """The ids of each text, special ones included, as the worker would send them."""
+        return [found.ids for found in self._tokenizer.encode_batch(texts)]
+
+
+def _profile(card: Card, kind: str) -> Profile:
+    """The card's first of this kind; where none is of it, its default one."""
+    own = [profile for profile in card.profiles.values() if profile.runtime == kind]
+    return own[0] if own else card.profile()
