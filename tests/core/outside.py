@@ -20,13 +20,26 @@ from shoal.values import TrafficClass, estimated_features
 
 BUDGET = Budget(seconds=0.05, tokens=400, items=16)
 LANES = ["a", "b"]
-#: Two runtime kinds share each device; all three models together do not fit.
+#: Two runtime kinds share each device; all models together do not fit.
 SPECS = {
     name: ModelSpec(
         name, kind, 512, BUDGET, (1e-3, 1e-4, 0.0, 1e-5), bytes_estimate=size, load_s_estimate=0.5
     )
     for name, kind, size in [("pinned", "x", 40), ("warm", "x", 30), ("cold", "y", 50)]
 }
+#: One generates, in the same process as others: so many sequences at once on a lane.
+SEQUENCES = 2
+SPECS["chat"] = ModelSpec(
+    "chat",
+    "x",
+    512,
+    BUDGET,
+    (1e-3, 1e-4, 0.0, 1e-5, 1e-3),
+    bytes_estimate=20,
+    load_s_estimate=0.5,
+    work="generate",
+    sequences=SEQUENCES,
+)
 LANE_BYTES = 100
 #: An item of so many tokens kills its runtime.
 POISON = 13
@@ -103,6 +116,7 @@ class Outside:
         self.claimed: set[str] = set()
         self.cancelled: set[str] = set()
         self.unheard: set[str] = set()
+        self.ended: set[int] = set()
         self.aside: Counter[str] = Counter()
         self.connected = True
         self.drained = False
@@ -139,6 +153,14 @@ class Outside:
                 self.preparing.append(unit)
             case ev.Run():
                 self._run(do)
+            case ev.End(lane, batch):
+                assert any(
+                    run.batch == batch and run.model == "chat" and run.lane == lane
+                    for process in self.processes.values()
+                    for run in process.runs
+                ), "ends what does not run"
+                assert batch not in self.ended, "ended twice"
+                self.ended.add(batch)
             case ev.StartRuntime(lane, kind):
                 assert (lane, kind) not in self.processes, "started twice"
                 self.processes[lane, kind] = Runtime()
@@ -188,10 +210,19 @@ class Outside:
         assert 1 <= pull.count <= MAX_PULL
         wanted = {m for lane in self.core.lanes.values() for m in lane.resident}
         assert pull.model in wanted | self.claimed, f"pulls {pull.model}, which is not here"
-        waiting_s = self.core.models[pull.model].waiting[pull.klass]
+        model = self.core.models[pull.model]
+        if model.spec.sequences:
+            free = sum(SEQUENCES - self._sequences(lane) for lane in LANES)
+            assert pull.count <= free - len(model.shelf), "pulls more than it has places for"
+        waiting_s = 0.0 if model.spec.sequences else model.waiting[pull.klass]
         assert waiting_s < len(LANES) * BUDGET.seconds, "pulls beyond its credit"
         assert pull.pull not in self.pulls
         self.pulls[pull.pull] = pull
+
+    def _sequences(self, lane: str) -> int:
+        """Those under way there."""
+        runs = (r for (where, _), p in self.processes.items() if where == lane for r in p.runs)
+        return sum(run.model == "chat" for run in runs)
 
     def _run(self, run: ev.Run) -> None:
         process = self.processes[run.lane, SPECS[run.model].kind]
@@ -208,6 +239,9 @@ class Outside:
             assert item.index not in work.computed | work.failed, "computed twice"
             assert item.index not in work.needless(), "computed for nothing"
             assert (item.unit, item.index) not in running, "runs in two batches at once"
+        if SPECS[run.model].sequences:
+            assert len(run.items) == 1
+            assert self._sequences(run.lane) < SEQUENCES, "more sequences than places"
         process.runs.append(run)
 
     def _load(self, lane: str, model: str) -> None:
@@ -268,6 +302,7 @@ class Outside:
             )
             assert held <= LANE_BYTES, f"lane {lane} holds {held} bytes"
             assert len(self.core.lanes[lane].batches) <= 2
+            assert len(self.core.lanes[lane].seats) == self._sequences(lane)
         for model in self.core.models.values():
             assert model.waiting_s >= 0 and model.preparing >= 0
 
@@ -339,9 +374,10 @@ class Outside:
         bad = tuple(place for place, item in enumerate(run.items) if item.tokens == BAD)
         for place, item in enumerate(run.items):
             work = self.units[item.unit]
-            if work.here:
+            if work.here and run.batch not in self.ended:
                 (work.failed if place in bad else work.computed).add(item.index)
-        self.tell(ev.Finished(run.lane, run.batch, run.predicted_s, bad))
+        new_tokens = 10 if run.model == "chat" else 0
+        self.tell(ev.Finished(run.lane, run.batch, run.predicted_s, bad, new_tokens))
 
     def fail(self, process: Process, code: str) -> None:
         run = self.processes[process].runs.popleft()

@@ -221,10 +221,10 @@ class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 
 class CostSeed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """First guess of seconds(batch) = base + token·tokens + square·Σlen² + item·items.
+    """First guess of seconds(batch) = base + token·tokens + square·Σlen² + item·items + new_token·new
+    tokens.
 
-    Generation adds new_token·new tokens.
-    A rate of zero stays zero: what is not guessed is not learnt either.
+    A rate of zero stays zero: what is not guessed is not learnt either. Generation adds the last one.
 
     The defaults are those of a small encoder on a CPU core: too slow a guess makes small units and
     batches for the first second, too fast a one makes others wait.
@@ -234,7 +234,7 @@ class CostSeed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     token_s: float = 1e-4
     square_s: float = 0.0
     item_s: float = 20e-6
-    new_token_s: float = 0.0
+    new_token_s: float = 0.01
 
 
 class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -57,6 +57,9 @@ OUTLIER = 8.0
 OUTLIERS_IN_A_ROW = 3
 #: After this many batches the predictor is trusted to call a measurement an outlier.
 WARM_BATCHES = 20
+#: Tokens of a text that is generated, before any was; and the share of the newest in their mean.
+NEW_TOKENS = 128.0
+NEW_SHARE = 0.05
 #: Keeps divisions by weights that are zero finite.
 TINY = 1e-9
 #: Bounds of anything that is called the seconds of a batch: a clock's tick, and a day.
@@ -81,6 +84,7 @@ class CostModel:
         self._prior = [g / s for g, s in zip(given, self._seed, strict=True)]
         self._scale = list(self._prior)
         self._outliers = 0
+        self._new_tokens = NEW_TOKENS
         self._forget()
         self._weigh()
         self._error_p50 = RunningQuantile(0.5, first=0.1)
@@ -92,7 +96,8 @@ class CostModel:
         return self._error_p50.value, self._error_p90.value
 
     def batch_s(self, features: Features) -> float:
-        """Predicted seconds of a batch with these features."""
+        """Predicted seconds of a batch with these features; of texts that are still to be generated,
+        each as long as those before."""
         try:
             seconds = (
                 self.base_s
@@ -100,15 +105,17 @@ class CostModel:
                 + self._square_s * features.tokens_squared
                 + self.per_item_s * features.items
             )
-            for term, weight in self._others:
-                seconds += weight * getattr(features, term)
+            if self._new_token_s:
+                new_tokens = features.new_tokens or features.items * self._new_tokens
+                seconds += self._new_token_s * new_tokens
         except OverflowError:  # a count beyond any float
             return MOST_S
         return min(MOST_S, max(LEAST_S, seconds))
 
     def item_s(self, tokens: int) -> float:
         """Predicted seconds that one more item of this length adds to a batch."""
-        return self.token_s * tokens + self._square_s * tokens * tokens + self.per_item_s
+        item_s = self.token_s * tokens + self._square_s * tokens * tokens + self.per_item_s
+        return item_s + self._new_token_s * self._new_tokens
 
     def line(self, most_tokens: int) -> tuple[float, float]:
         """(seconds a token, seconds an item): a line that meets the longest item.
@@ -127,6 +134,9 @@ class CostModel:
         if not (0 < seconds <= MOST_S and all(0 <= count <= MOST_COUNT for count in counts)):
             return
         seconds = max(LEAST_S, seconds)
+        self._new_tokens += NEW_SHARE * (
+            features.new_tokens / max(1, features.items) - self._new_tokens
+        )
         predicted = self.batch_s(features)
         error = abs(seconds - predicted) / seconds
         self._error_p50.add(error)
@@ -168,7 +178,7 @@ class CostModel:
         self.token_s = by_term.pop("tokens", 0.0)
         self._square_s = by_term.pop("tokens_squared", 0.0)
         self.per_item_s = by_term.pop("items", 0.0)
-        self._others = list(by_term.items())
+        self._new_token_s = by_term.pop("new_tokens", 0.0)
 
     def _solve(self) -> None:
         scale, prior = self._scale, self._prior

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import msgspec
+
 from shoal.core import events as ev
 from shoal.core.batcher import Budget
 from shoal.core.cost import TINY_S
@@ -20,6 +22,7 @@ from shoal.core.delivery import Units
 from shoal.core.events import Instruction, Item
 from shoal.core.lanes import Batch, Lane
 from shoal.core.models import ModelState
+from shoal.core.seats import Seats
 from shoal.core.urgency import turn_of
 from shoal.errors import ComputeFailed, DeadLettered
 from shoal.values import features_of
@@ -43,12 +46,14 @@ class Dispatch:
         units: Units,
         margin_s: float,
         in_use: Callable[[float], int],
+        seats: Seats,
     ) -> None:
         self._lanes = lanes
         self._models = models
         self._units = units
         self._margin_s = margin_s
         self._in_use = in_use
+        self._seats = seats
         self._next_batch = 1
 
     def decide(self, now: float, spared: Callable[[Lane], set[str]]) -> list[Instruction]:
@@ -61,6 +66,10 @@ class Dispatch:
             hung = lane.hung(now)
             if hung is not None:
                 out.append(ev.KillRuntime(lane.id, hung))
+        if self._seats:
+            out += self._seats.unwanted()
+            for lane in self._lanes.values():
+                out += self._seat(lane, spared(lane), now)
         if not any(self._stocked()):
             return out
         # The one that is free first, or has been for longest, comes first.
@@ -69,11 +78,23 @@ class Dispatch:
                 out += self._feed(lane, spared(lane), now)
         return out
 
+    def _seat(self, lane: Lane, spared: set[str], now: float) -> list[Instruction]:
+        """Begin the sequences for which this lane has places."""
+        out: list[Instruction] = []
+        while not lane.starved and (next_ := self._seats.next(lane, spared, now)) is not None:
+            model, item = next_
+            held = self._units.get(item.unit)
+            batch = self._batch(model, [item])
+            batch.alone = held is not None and held.strikes > 0
+            lane.seated(batch, now)
+            out.append(self._run(lane, batch, model, now))
+        return out
+
     def _stocked(self) -> Iterator[ModelState]:
-        """Models of which something waits on the shelf."""
+        """Models that run batches, of which something waits on the shelf."""
         for name in self._units.models():
             model = self._models[name]
-            if len(model.shelf):
+            if len(model.shelf) and not model.spec.sequences:
                 yield model
 
     def _feed(self, lane: Lane, spared: set[str], now: float) -> list[Instruction]:
@@ -131,19 +152,31 @@ class Dispatch:
         return Budget(min(budget.seconds, part_s), budget.tokens, budget.items)
 
     def _start(self, lane: Lane, model: ModelState, items: list[Item], now: float) -> ev.Run:
+        batch = self._batch(model, items)
+        lane.started(batch, now)
+        return self._run(lane, batch, model, now)
+
+    def _batch(self, model: ModelState, items: list[Item]) -> Batch:
         predicted_s = model.cost.batch_s(features_of([item.tokens for item in items]))
         batch = Batch(self._next_batch, model.spec.name, model.spec.kind, items, predicted_s)
         self._next_batch += 1
         self._units.started(items)
-        lane.started(batch, now)
+        return batch
+
+    @staticmethod
+    def _run(lane: Lane, batch: Batch, model: ModelState, now: float) -> ev.Run:
         lane.runtimes[batch.kind].computes(now)
         model.served_at = now
-        return ev.Run(lane.id, batch.id, batch.model, items, predicted_s)
+        return ev.Run(lane.id, batch.id, batch.model, batch.items, batch.predicted_s)
 
     def finished(self, batch: Batch, event: ev.Finished, now: float) -> list[Instruction]:
         """A batch was computed."""
         model, units = self._models[batch.model], self._units
-        model.cost.learn(features_of([item.tokens for item in batch.items]), event.seconds)
+        features = features_of([item.tokens for item in batch.items])
+        if model.spec.sequences:
+            features = msgspec.structs.replace(features, new_tokens=event.new_tokens)
+        if not batch.ending:
+            model.cost.learn(features, event.seconds)
         model.grow()
         out: list[Instruction] = []
         for place, item in enumerate(batch.items):
@@ -187,14 +220,17 @@ class Dispatch:
     def runtime_died(
         self, lane: Lane, kind: str, reason: str, now: float, *, guilty: bool
     ) -> list[Instruction]:
-        """Put all batches of that runtime back; if `guilty`, strike the units of the one that ran."""
-        lost = [batch for batch in lane.batches if batch.kind == kind]
+        """Put all batches of that runtime back; if `guilty`, strike the units of the one that ran, and
+        of all sequences, as a pass is of all of them."""
+        lost = [batch for batch in (*lane.batches, *lane.seats.values()) if batch.kind == kind]
+        first = next((batch for batch in lane.batches if batch.kind == kind), None)
         out: list[Instruction] = []
-        for position, batch in enumerate(lost):
+        for batch in lost:
+            seated = batch.id in lane.seats
             lane.finished(batch.id, now)
             items, over = self._wanted(batch.items, now)
             out += over
-            if guilty and position == 0:  # the ones behind it had not started
+            if guilty and (seated or batch is first):  # the batches behind it had not started
                 for unit, own in _by_unit(items).items():
                     out += self._strike(unit, own, reason, now)
                 dead = {(i.unit, i.index) for i in out if isinstance(i, ev.FailItem)}

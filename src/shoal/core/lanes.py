@@ -32,6 +32,8 @@ class Batch(msgspec.Struct):
     kind: str
     items: list[Item]
     predicted_s: float
+    alone: bool = False  # nothing else of its runtime runs beside it
+    ending: bool = False  # the runtime was told to end it
 
 
 class Runtime(msgspec.Struct):
@@ -102,9 +104,13 @@ class Lane:
         self.loading: str | None = None
         self.to_load: deque[str] = deque()
         self.batches: deque[Batch] = deque()
+        self.seats: dict[int, Batch] = {}  # sequences, which run beside the batches
         self.free_at = 0.0
         self._first_s = 0.0  # how long the first batch was seen to run
         self._looked_at = 0.0
+        self._silent_s: dict[
+            str, float
+        ] = {}  # kind -> since when nothing is heard of its sequences
 
     def wants(self, model: str) -> bool:
         """Whether the model is resident here or on its way."""
@@ -115,8 +121,16 @@ class Lane:
         return model in self.resident and model not in self.leaving
 
     def computing(self, kind: str) -> bool:
-        """Whether a runtime of this kind has a batch."""
-        return any(batch.kind == kind for batch in self.batches)
+        """Whether a runtime of this kind has a batch, or a sequence."""
+        return any(batch.kind == kind for batch in (*self.batches, *self.seats.values()))
+
+    def alone(self, kind: str) -> bool:
+        """Whether a sequence runs there beside which nothing may."""
+        return any(batch.alone and batch.kind == kind for batch in self.seats.values())
+
+    def uses(self, model: str) -> bool:
+        """Whether a batch or a sequence of this model is under way."""
+        return any(batch.model == model for batch in (*self.batches, *self.seats.values()))
 
     def can_take(self, now: float, margin_s: float) -> bool:
         """Idle, or so close to idle that the next batch must be ready now."""
@@ -132,10 +146,10 @@ class Lane:
 
     def next_wake(self, now: float, margins_s: tuple[float, ...]) -> float | None:
         """When the lane is next so close to being free that something is due."""
-        if not self.batches:
+        if not self.batches and not self.seats:
             return None
         look = now + LOOK_S
-        if len(self.batches) > 1:
+        if len(self.batches) != 1:
             return look
         return min((t for m in margins_s if (t := self.free_at - m) > now), default=look)
 
@@ -143,16 +157,32 @@ class Lane:
         """The kind of the runtime whose batch will not come back; call often."""
         seen_s = min(now - self._looked_at, LOOK_S)
         self._looked_at = now
+        least_s = HANG_S if self.loading is None else LOADING_S
+        for kind in {batch.kind for batch in self.seats.values()}:
+            self._silent_s[kind] = self._silent_s.get(kind, 0.0) + seen_s
+            if self._silent_s[kind] > least_s:
+                self.progressed(kind)
+                return kind
         if not self.batches:
             self._first_s = 0.0
             return None
         self._first_s += seen_s
         first = self.batches[0]
-        least_s = HANG_S if self.loading is None else LOADING_S
         if self._first_s <= max(least_s, HANG_FACTOR * first.predicted_s):
             return None
         self._first_s = 0.0
         return first.kind
+
+    def progressed(self, kind: str) -> None:
+        """Something was heard of the sequences of this runtime."""
+        self._silent_s.pop(kind, None)
+
+    def seated(self, sequence: Batch, now: float) -> None:
+        """It is generated from now on."""
+        if not any(batch.kind == sequence.kind for batch in self.seats.values()):
+            self.progressed(sequence.kind)
+        self.seats[sequence.id] = sequence
+        self.memory.used_by(sequence.model, 1, now)
 
     def started(self, batch: Batch, now: float) -> None:
         self.batches.append(batch)
@@ -160,7 +190,10 @@ class Lane:
         self.free_at = max(now, self.free_at if len(self.batches) > 1 else now) + batch.predicted_s
 
     def finished(self, batch_id: int, now: float) -> Batch | None:
-        """Take the batch out; the one behind it starts now."""
+        """Take the batch, or the sequence, out; the batch behind it starts now."""
+        if batch_id in self.seats:
+            self.progressed(self.seats[batch_id].kind)
+            return self.seats.pop(batch_id)
         for batch in self.batches:
             if batch.id == batch_id:
                 self.batches.remove(batch)

@@ -30,6 +30,7 @@ class ModelSpec(msgspec.Struct, frozen=True):
         fetched: its files are here when the worker starts.
         work: decides what its batches' cost depends on; `cost_seed` is the base and a rate for each
             of those `core.cost.TERMS`.
+        sequences: that a lane generates at once (`core.seats`); 0: it runs batches.
         bytes_sure: `bytes_estimate` was measured elsewhere.
     """
 
@@ -45,6 +46,7 @@ class ModelSpec(msgspec.Struct, frozen=True):
     work: Work = "text"
     bytes_sure: bool = False
     reserve_bytes: int = 0
+    sequences: int = 0
 
 
 class ModelState:
@@ -106,8 +108,11 @@ class ModelState:
     def batch_s(self) -> float:
         """Predicted seconds of all items of a full batch, without its fixed cost.
 
-        One unit at least, but no more than the budget, as a unit may be several batches.
+        One unit at least, but no more than the budget, as a unit may be several batches. Of a model
+        that generates: of as many sequences as there are places on a lane.
         """
+        if self.spec.sequences:
+            return self.spec.sequences * self.unit_s
         budget_s = self.spec.budget.seconds
         return max(min(self.unit_s, budget_s), room_s(budget_s, self.cost.base_s))
 

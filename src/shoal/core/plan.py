@@ -122,11 +122,14 @@ class Plan:
         asking = {s.model: s for s in self._sources.asking.values() if s.klass == klass}
         for name in asking:
             model = self._models[name]
+            if model.spec.sequences:
+                continue
             seconds = asking[name].asked * model.unit_s + model.waiting[klass]
             yield name, seconds / model.batch_s
         for name in self._units.models():
             model = self._models[name]
-            if name not in asking and model.waiting[klass] > 0:
+            batched = not model.spec.sequences
+            if batched and name not in asking and model.waiting[klass] > 0:
                 yield name, model.waiting[klass] / model.batch_s
 
     def _next(self, lane: Lane, klass: TrafficClass, model: str | None) -> Source | None:
@@ -149,6 +152,8 @@ class Plan:
         """When its turn comes; never if nothing more can wait there, or is to be asked for."""
         model = self._models[source.model]
         all_wanted = source in self._wanted and source.pending <= self._count(source)
+        if model.spec.sequences:
+            return math.inf  # `core.seats` are filled by themselves
         if all_wanted or model.fetching >= MAX_FETCHING:
             return math.inf
         waiting_s = model.waiting[source.klass] + source.expected(self._now) * model.unit_s

@@ -40,6 +40,7 @@ from shoal.core.lanes import Lane
 from shoal.core.lead import Lead
 from shoal.core.models import ModelState
 from shoal.core.plan import MAX_FETCHING, Plan
+from shoal.core.seats import Seats
 from shoal.core.sources import Source, Sources
 from shoal.core.urgency import PATIENCE_S
 from shoal.values import TrafficClass
@@ -71,6 +72,7 @@ class Pulls:
         models: dict[str, ModelState],
         units: Units,
         elsewhere: Elsewhere,
+        seats: Seats,
         margin_s: float,
         audience: Audience,
     ) -> None:
@@ -79,6 +81,7 @@ class Pulls:
         self._models = models
         self._units = units
         self._elsewhere = elsewhere
+        self._seats = seats
         self._audience = audience
         self.lead = Lead(margin_s)
         self._refused_until = 0.0
@@ -162,6 +165,21 @@ class Pulls:
             self._took = taking
         if taking and (self.sources.unwatched["work"] or self.sources.unwatched["bulk"]):
             out += self._ask(taking, now)
+        return out + self._fill_seats()
+
+    def _fill_seats(self) -> list[Instruction]:
+        """Of models that generate, as many units as there are places, and to be told while there are
+        any; nothing else: whatever waits here is what another machine cannot begin."""
+        out: list[Instruction] = []
+        for model in self._seats.models if self._seats else ():
+            for source in (model.bulk, model.work):
+                if self._seats.room(model, source.klass) < 0:
+                    out += self.sources.withdraw(source)
+            for source in (model.work, model.bulk):
+                room = self._seats.room(model, source.klass)
+                if room > 0 and model.spec.name in self.sources.unwatched[source.klass]:
+                    known = min(MAX_PULL, room, source.pending)
+                    out.append(self.sources.ask(source, known or 1, standing=not known))
         return out
 
     def _cool(self, busy: Lane, taking: list[Lane], now: float) -> list[Instruction]:
@@ -176,6 +194,8 @@ class Pulls:
                 break
             name = source.model
             if source.standing is None or any(lane.serves(name) for lane in taking):
+                continue
+            if self._models[name].spec.sequences:
                 continue
             if busy.serves(name) and self._elsewhere(name):
                 out += self.sources.withdraw(source)
@@ -206,7 +226,9 @@ class Pulls:
             source
             for waiting in self.sources.unwatched.values()
             for source in waiting.values()
-            if not source.pending and self._has_room(self._models[source.model], source.klass)
+            if not source.pending
+            and not self._models[source.model].spec.sequences
+            and self._has_room(self._models[source.model], source.klass)
         ]
         return [
             self.sources.ask(source, 1, standing=True)

@@ -15,6 +15,7 @@ from shoal.core.delivery import Units
 from shoal.core.events import UnitHead
 from shoal.core.lanes import Lane
 from shoal.core.models import ModelState
+from shoal.core.seats import Seats
 
 #: A unit that was delivered this often stays where it is: with four of five workers busy, seven
 #: tries leave one of five units waiting, and each costs it about a millisecond.
@@ -47,14 +48,20 @@ class Returning:
         models: dict[str, ModelState],
         units: Units,
         elsewhere: Elsewhere,
+        seats: Seats,
     ) -> None:
         self._lanes = list(lanes.values())
         self._models = models
         self._units = units
         self._elsewhere = elsewhere
+        self._seats = seats
 
     def unasked(self, head: UnitHead, now: float) -> bool:
-        """Whether a unit that came over a standing pull goes back: no lane is free for it soon."""
+        """Whether a unit that came over a standing pull goes back: no lane is free for it soon, or, of
+        a sequence, no place, though it is on its way here itself."""
+        model = self._models[head.model]
+        if model.spec.sequences:
+            return self._may_go(head) and self._seats.room(model, head.klass) < 0
         return self._may_go(head) and self._starts_in(head, now) > SOON_S
 
     def _may_go(self, head: UnitHead) -> bool:
@@ -68,7 +75,7 @@ class Returning:
         model, hosts = self._models[head.model], self._hosts(head.model)
         if not hosts:
             return 0.0  # it is being loaded, and its units wait here for that
-        ahead_s = sum(self._models[name].waiting_s for name in self._units.models())
+        ahead_s = sum(model.waiting_s for model in self._waiting())
         if model.waiting_s <= model.batch_s:
             ahead_s -= model.waiting_s  # they run together
         return min(lane.free_in(now) for lane in hosts) + ahead_s / len(hosts)
@@ -76,9 +83,9 @@ class Returning:
     def excess(self, name: str, slower: float = 1.0) -> list[UnitHead]:
         """What of this model is too much, if all takes `slower` times the predicted."""
         hosts = len(self._hosts(name))
-        if not hosts:
-            return []
-        batches = slower * sum(map(self._batches, self._units.models())) / hosts
+        if not hosts or self._models[name].spec.sequences:
+            return []  # of sequences no more are asked for than there are places
+        batches = slower * sum(map(self._batches, self._waiting())) / hosts
         if batches <= FULL or not self._elsewhere(name):
             return []
         part = slower / self._models[name].batch_s / hosts
@@ -92,6 +99,11 @@ class Returning:
                 heads.append(held.head)
         return heads
 
-    def _batches(self, name: str) -> float:
-        model = self._models[name]
+    def _waiting(self) -> list[ModelState]:
+        """Models that run batches, of which something is here."""
+        models = (self._models[name] for name in self._units.models())
+        return [model for model in models if not model.spec.sequences]
+
+    @staticmethod
+    def _batches(model: ModelState) -> float:
         return model.waiting_s / model.batch_s

@@ -46,7 +46,7 @@ class Room:
 
     def idle(self, lane: Lane, name: str) -> bool:
         """Whether the model has no work here that this lane would do."""
-        if name not in lane.resident or any(batch.model == name for batch in lane.batches):
+        if name not in lane.resident or lane.uses(name):
             return False
         model = self.models[name]
         elsewhere = any(o is not lane and o.serves(name) for o in self.lanes.values())

@@ -25,11 +25,12 @@ from shoal.core.processes import Processes
 from shoal.core.pulling import Pulls
 from shoal.core.residency import Residency
 from shoal.core.returning import AT_ONCE_S, SLOW, Returning
+from shoal.core.seats import Seats
 from shoal.errors import ModelLoadFailed, RuntimeMissing
 
 NEVER = -math.inf
 #: Events from which nothing else follows while nothing is due; one in four or more.
-QUIET = (ev.Settled, ev.PeerPulled)
+QUIET = (ev.Settled, ev.PeerPulled, ev.Progressed)
 #: Events that come with every unit or from every process, and never change what is resident.
 FREQUENT = (
     ev.PeerPulled,
@@ -38,6 +39,7 @@ FREQUENT = (
     ev.Arrived,
     ev.Prepared,
     ev.Finished,
+    ev.Progressed,
     ev.Settled,
     ev.PullEnded,
     ev.Ticked,
@@ -62,12 +64,14 @@ class WorkerCore:
         self._processes = Processes(self.lanes, self.models, self._residency)
         limits = Limits(config.eviction, config.on_demand, config.settle_s, config.rss_ceiling)
         self._packing = Packing(self.lanes, self.models, self.pinned, self._residency, limits)
-        parts = (self.lanes, self.models, self.units, self._packing.elsewhere)
+        seats = Seats(self.lanes, self.models, self.units)
+        parts = (self.lanes, self.models, self.units, self._packing.elsewhere, seats)
         audience = Audience(config.worker, len(self.lanes), self._packing.pool)
         self._pulls = Pulls(*parts, config.pull_margin_s, audience)
         self._returning = Returning(*parts)
         in_use = self._pulls.sources.in_use
-        self._dispatch = Dispatch(self.lanes, self.models, self.units, config.margin_s, in_use)
+        held = (self.lanes, self.models, self.units)
+        self._dispatch = Dispatch(*held, config.margin_s, in_use, seats)
 
     def handle(self, event: ev.Event, now: float) -> list[Instruction]:
         """Take in what happened at `now` and decide; returns what to do, in order."""
@@ -107,7 +111,11 @@ class WorkerCore:
             self._pulls.next_wake(now),
         ]
         margins_s = (self._pulls.lead.seconds, self._config.margin_s)
-        times += [lane.next_wake(now, margins_s) for lane in self.lanes.values() if lane.batches]
+        times += [
+            lane.next_wake(now, margins_s)
+            for lane in self.lanes.values()
+            if lane.batches or lane.seats
+        ]
         wakes = [time for time in times if time is not None]
         if not wakes:
             self._wake = math.inf
@@ -132,6 +140,8 @@ class WorkerCore:
                 return self._prepared(event, now)
             case ev.Finished():
                 return self._finished(event, now)
+            case ev.Progressed(lane, kind):
+                self.lanes[lane].progressed(kind)
             case ev.Settled():
                 return self.units.settled(event.unit)
             case ev.PullEnded():
@@ -212,6 +222,8 @@ class WorkerCore:
         batch = self.lanes[event.lane].finished(event.batch, now)
         if batch is None:
             return []
+        if self.models[batch.model].spec.sequences:
+            return self._dispatch.finished(batch, event, now)
         self.models[batch.model].ran(batch.predicted_s)
         out = self._dispatch.finished(batch, event, now)
         self._pulls.lead.computed(batch.predicted_s, event.seconds)

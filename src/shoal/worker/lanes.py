@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -26,9 +26,13 @@ from shoal.telemetry import log
 from shoal.telemetry.background import background
 from shoal.wire.socket import (
     AskStats,
+    CancelBatch,
+    Chunk,
     Done,
     Failed,
     FromRuntime,
+    Generate,
+    Generated,
     Loaded,
     Run,
     Stats,
@@ -36,6 +40,7 @@ from shoal.wire.socket import (
     Unloaded,
 )
 from shoal.worker.files import Fetches, guarded
+from shoal.worker.hears import Hears
 from shoal.worker.holding import tensor_bytes
 from shoal.worker.models import files_of, load_of, preparer_of
 from shoal.worker.prepared import Preparer
@@ -45,26 +50,6 @@ _log = log.get(__name__)
 
 #: A runtime that was told to end has nothing to do any more.
 STOP_GRACE_S = 5.0
-
-
-class Hears(Protocol):
-    """Who is told what runtimes do."""
-
-    def emit(self, event: ev.Event) -> None: ...
-
-    def loaded(self, lane: str, loaded: Loaded) -> None: ...
-
-    def load_failed(
-        self, lane: str, model: str, reason: str, *, out_of_memory: bool = False
-    ) -> None: ...
-
-    def fetch_failed(self, model: str, reason: str, *, unserved: bool = False) -> None: ...
-
-    def batch_done(self, lane: str, done: Done) -> None: ...
-
-    def batch_failed(self, lane: str, batch: int, error: ErrorInfo) -> None: ...
-
-    def runtime_died(self, lane: str, kind: str, reason: str) -> None: ...
 
 
 class LaneSpec(msgspec.Struct, frozen=True):
@@ -189,8 +174,14 @@ class Lanes:
         _log.event("runtime_stopped", lane=lane, kind=kind, pid=process.pid)
         self._hears.emit(ev.RuntimeStopped(lane, kind))
 
-    def run(self, lane: str, run: Run) -> None:
-        """Send a batch; a process that died meanwhile has its `RuntimeDied` on the way."""
+    def end(self, lane: str, model: str | None, batch: int) -> None:
+        """Have a sequence of this model ended; without one it ended by itself."""
+        process = None if model is None else self._processes.get((lane, self._kinds[lane, model]))
+        if process is not None:
+            process.send(CancelBatch(batch))
+
+    def run(self, lane: str, run: Run | Generate) -> None:
+        """Send a batch, or a sequence; a process that died meanwhile has its `RuntimeDied` on the way."""
         process = self._processes.get((lane, self._kinds[lane, run.model]))
         if process is not None:
             process.send(run)
@@ -266,6 +257,14 @@ class Lanes:
                 self._computed_at[lane] = time.monotonic()
                 if not self._probes.answered(message.batch):
                     self._hears.batch_done(lane, message)
+            case Chunk():
+                self._computed_at[lane] = time.monotonic()
+                if message.batch >= 0:  # else of a probe
+                    self._hears.chunk(lane, kind, message)
+            case Generated():
+                self._computed_at[lane] = time.monotonic()
+                if not self._probes.answered(message.batch):
+                    self._hears.generated(lane, message)
             case Loaded():
                 self._hears.loaded(lane, message)
             case Failed(batch=int(batch)):

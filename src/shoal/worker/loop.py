@@ -15,14 +15,13 @@ from typing import assert_never
 from shoal.broker.base import Delivery, PullEnd
 from shoal.catalog.resolve import Catalog
 from shoal.core import events as ev
-from shoal.core.brokerclock import BrokerClock
 from shoal.core.worker import WorkerCore
 from shoal.errors import ErrorInfo, ProtocolError, Unavailable
-from shoal.tasks.reading import reading_of
 from shoal.telemetry import log
 from shoal.values import estimated_features
 from shoal.wire.queue import Unit, decode_queue
-from shoal.wire.socket import Done, Loaded
+from shoal.wire.socket import Chunk, Done, Generated, Loaded
+from shoal.worker.arrivals import Arrivals
 from shoal.worker.batches import Batches
 from shoal.worker.claims import Claims
 from shoal.worker.finishing import Finishing
@@ -33,6 +32,7 @@ from shoal.worker.preparing import Outcome, Preparing
 from shoal.worker.queue import WorkerQueue
 from shoal.worker.replies import Replies
 from shoal.worker.stash import Stash, head_of
+from shoal.worker.texts import Rarely, Texts
 from shoal.worker.turns import Turns
 from shoal.worker.watch import Watch
 
@@ -49,9 +49,9 @@ class Loop:
         self.core = core
         self.units: dict[str, Stash] = {}
         self._watch = watch
-        self._clock = BrokerClock()
-        self._catalog = catalog
+        self._arrivals = Arrivals(self.units, watch, catalog)
         self._batches = Batches(self.units, watch, catalog)
+        self._heard = Rarely()
         self._turns = Turns(core, self._perform)
         self.finishing = Finishing(self._finished)
         self._empty = asyncio.Event()
@@ -63,6 +63,7 @@ class Loop:
         self._claims: Claims
         self._peers: Peers
         self._preparing: Preparing
+        self._texts: Texts
 
     def attach(
         self,
@@ -79,6 +80,7 @@ class Loop:
         self._queue, self._replies, self._letters = queue, replies, letters
         self._lanes, self._claims, self._peers = lanes, claims, peers
         self._preparing = preparing
+        self._texts = Texts(self.units, self._watch, replies)
 
     # --- events in --------------------------------------------------------------------------------
 
@@ -101,17 +103,10 @@ class Loop:
         if unit.model not in self.core.models:
             self._queue.nak(delivery.ack, 1.0)
             return
-        self._clock.seen(delivery.timestamp_s, now)
-        published = self._clock.to_local(delivery.timestamp_s)
-        stash = self.units.get(unit.id)
-        if stash is None:
-            tasks = self._catalog.card(unit.model).tasks
-            size = reading_of(unit.params, tasks).unit(unit.item_bytes, len(unit.items))
-            queue_s = max(0.0, now - published)
-            stash = Stash(unit, size, delivery.ack, delivery.delivered, now, queue_s)
-            self.units[unit.id] = stash
-            self._watch.arrived(stash)
-        else:  # redelivered to us: from now on the newest ack subject counts
+        stash, published = self._arrivals.stash_of(unit, delivery, now)
+        if (
+            stash.ack != delivery.ack
+        ):  # redelivered to us: from now on the newest ack subject counts
             self._queue.release(stash.ack)
             stash.ack = delivery.ack
         self._queue.hold(delivery.ack)
@@ -172,16 +167,30 @@ class Loop:
         self._batches.done(lane, done)
         self.emit(ev.Finished(lane, done.batch, done.seconds, tuple(done.failed)))
 
+    def chunk(self, lane: str, kind: str, chunk: Chunk) -> None:
+        """A runtime generated more of a text."""
+        if self._texts.chunk(chunk):
+            self._lanes.end(lane, self._texts.model(chunk.batch), chunk.batch)
+        if self._heard.due(lane, kind, time.monotonic()):
+            self.emit(ev.Progressed(lane, kind))
+
+    def generated(self, lane: str, over: Generated) -> None:
+        """A runtime ended a sequence."""
+        self._texts.over(lane, over)
+        self.emit(ev.Finished(lane, over.batch, over.seconds, new_tokens=over.new_tokens))
+
     def batch_failed(self, lane: str, batch: int, error: ErrorInfo) -> None:
         """A runtime gave a batch back."""
         _log.event("batch_failed", level="warning", lane=lane, code=error.code, error=error.message)
         self._batches.dropped(batch)
+        self._texts.dropped(batch)
         self.emit(ev.BatchFailed(lane, batch, error))
 
     def runtime_died(self, lane: str, kind: str, reason: str) -> None:
         """A runtime process ended, or could not start."""
         models = {name for name, model in self.core.models.items() if model.spec.kind == kind}
         self._batches.lost(lane, models)
+        self._texts.lost(lane, models)
         self._watch.metrics.lost(lane, models)
         self.emit(ev.RuntimeDied(lane, kind, reason))
 
@@ -196,7 +205,11 @@ class Loop:
                 preparer = self._lanes.preparers[stash.unit.model]
                 self._preparing.submit(stash.unit, preparer, stash.size.bytes)
             case ev.Run():
-                self._lanes.run(instruction.lane, self._batches.started(instruction, now))
+                sequences = self.core.models[instruction.model].spec.sequences
+                begin = self._texts.begun if sequences else self._batches.started
+                self._lanes.run(instruction.lane, begin(instruction, now))
+            case ev.End(lane, batch):
+                self._lanes.end(lane, self._texts.model(batch), batch)
             case ev.Reply(unit):
                 self._preparing.release(unit)
                 self._reply(self.units[unit])

@@ -10,7 +10,7 @@ import msgspec
 from shoal.catalog.card import Card, Profile
 from shoal.catalog.fetch import fetch
 from shoal.core.batcher import Budget
-from shoal.core.cost import TERMS
+from shoal.core.cost import TERMS, Work
 from shoal.core.models import ModelSpec
 from shoal.errors import ModelLoadFailed
 from shoal.runtimes.packages import missing
@@ -30,6 +30,7 @@ _RATES = {
     "tokens": "token_s",
     "tokens_squared": "square_s",
     "items": "item_s",
+    "new_tokens": "new_token_s",
 }
 
 
@@ -43,6 +44,7 @@ def spec_of(
     a model whose runtime lacks packages, which is found out then.
     """
     seed, held_mb = profile.cost, card.memory.held_mb
+    work: Work = "text" if card.tasks.generate is None else "generate"
     said = int((card.memory.weights_mb or 0) * 1e6)
     weights = said if said or folder is None else weights_bytes(folder)
     tensors = said if folder is None else tensor_bytes(folder, profile, device)
@@ -51,7 +53,9 @@ def spec_of(
         kind=profile.runtime,
         max_tokens=card.max_tokens,
         budget=Budget(profile.max_batch_seconds, profile.max_batch_tokens, profile.max_batch_items),
-        cost_seed=(seed.base_s, *(getattr(seed, _RATES[term]) for term in TERMS["text"])),
+        cost_seed=(seed.base_s, *(getattr(seed, _RATES[term]) for term in TERMS[work])),
+        work=work,
+        sequences=sequences_of(card, profile),
         bytes_estimate=tensors if held_mb is None else int(held_mb * 1e6),
         reserve_bytes=activation_bytes(profile, device),
         bytes_sure=held_mb is not None,
@@ -59,6 +63,11 @@ def spec_of(
         min_replicas=card.min_replicas,
         fetched=folder is not None and missing(profile.runtime) is None,
     )
+
+
+def sequences_of(card: Card, profile: Profile) -> int:
+    """How many texts of this model are generated at once; 0 if it generates none."""
+    return 0 if card.tasks.generate is None else profile.sequences
 
 
 def load_of(card: Card, folder: Path, profile: Profile) -> Load:
@@ -72,7 +81,7 @@ def load_of(card: Card, folder: Path, profile: Profile) -> Load:
         max_tokens=card.max_tokens,
         options=profile.options,
         threads=profile.threads or 0,
-        sequences=profile.sequences if card.tasks.generate is not None else 0,
+        sequences=sequences_of(card, profile),
     )
 
 

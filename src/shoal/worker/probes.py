@@ -11,11 +11,12 @@ from itertools import count
 
 from shoal.catalog.card import Card
 from shoal.errors import ShoalError, Unavailable
-from shoal.values import EncodeParams
-from shoal.wire.socket import Run
+from shoal.values import EncodeParams, GenerateParams, Params
+from shoal.wire.socket import Generate, Run
 from shoal.worker.batches import packed
 from shoal.worker.models import heads_of
 from shoal.worker.prepared import Preparer
+from shoal.worker.texts import generate_of
 
 
 class Probes:
@@ -25,15 +26,22 @@ class Probes:
         self._asked: dict[int, asyncio.Future[None]] = {}
         self._numbers = count(-1, -1)
 
-    async def ask(self, card: Card, preparer: Preparer, send: Callable[[Run], None]) -> None:
+    async def ask(
+        self, card: Card, preparer: Preparer, send: Callable[[Run | Generate], None]
+    ) -> None:
         """Have a loaded model compute something. Raises `Unavailable` with the reason."""
-        (item,) = preparer.prepare([preparer.probe], EncodeParams())
+        generates = card.tasks.generate is not None
+        params: Params = GenerateParams(max_tokens=1) if generates else EncodeParams()
+        (item,) = preparer.prepare([preparer.probe], params)
         if isinstance(item, ShoalError):
             raise Unavailable(item.message)
         probe = next(self._numbers)
         future = self._asked[probe] = asyncio.get_running_loop().create_future()
         try:
-            send(packed(probe, card.name, list(heads_of(card))[:1], [*item.sequences]))
+            if generates:
+                send(generate_of(probe, card.name, item))
+            else:
+                send(packed(probe, card.name, list(heads_of(card))[:1], [*item.sequences]))
             await future
         finally:
             self._asked.pop(probe, None)

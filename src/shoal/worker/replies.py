@@ -17,7 +17,7 @@ from shoal.broker.base import Bus
 from shoal.core import events as ev
 from shoal.errors import ErrorInfo, Unavailable
 from shoal.wire.codec import encode
-from shoal.wire.queue import Reply, ReplyPart
+from shoal.wire.queue import Piece, Reply, ReplyPart, Unit
 from shoal.worker.stash import Stash
 
 #: Left of the broker's message limit for subjects, headers and the part's own fields.
@@ -53,6 +53,15 @@ class Replies:
             withheld.asked = True
             return
         self._publish(stash, stash.answer(self._worker))
+
+    def more(self, unit: Unit, piece: Piece) -> None:
+        """Send a piece of a text; one that is lost comes again with the answer."""
+        with contextlib.suppress(Unavailable):
+            self._bus.publish(unit.reply_to, encode(piece))
+
+    @property
+    def worker(self) -> str:
+        return self._worker
 
     def withhold(self, unit: str) -> None:
         """Send no answer of this unit until `release` was called as often."""

@@ -8,7 +8,7 @@ from shoal.errors import DeadLettered, ErrorInfo
 from shoal.telemetry import log
 from shoal.telemetry.metrics import WorkerMetrics
 from shoal.values import BYTES_PER_TOKEN
-from shoal.wire.socket import Done, Loaded
+from shoal.wire.socket import Done, Generated, Loaded
 from shoal.worker.spans import Spans
 from shoal.worker.stash import Stash
 
@@ -114,6 +114,27 @@ class Watch:
             tokens=tokens,
             ms=round(done.seconds * 1e3, 2),
             predicted_ms=round(run.predicted_s * 1e3, 2),
+        )
+
+    def generated(self, lane: str, run: ev.Run, over: Generated, first_s: float) -> None:
+        """A runtime ended a sequence; `first_s`: from its beginning to its first token."""
+        tokens = sum(item.tokens for item in run.items)
+        computed = tokens - over.cached_tokens + over.new_tokens
+        self.metrics.batch(run.model, 1, tokens + over.new_tokens, computed, 0.0)
+        if over.finish != "cancelled":
+            self.metrics.predicted(run.model, run.predicted_s, over.seconds)
+        self.metrics.prediction_errors(run.model, *self._models[run.model].cost.errors)
+        _log.event(
+            "generated",
+            level="debug",
+            lane=lane,
+            model=run.model,
+            finish=over.finish,
+            tokens=tokens,
+            cached=over.cached_tokens,
+            new=over.new_tokens,
+            first_ms=round(first_s * 1e3, 2),
+            ms=round(over.seconds * 1e3, 2),
         )
 
     def answered(self, stash: Stash) -> None:

@@ -7,8 +7,10 @@ with further events. Times are seconds on the shell's monotonic clock.
 from shoal.core.events.lanes import (
     AskStats,
     BatchFailed,
+    End,
     Finished,
     KillRuntime,
+    Progressed,
     Run,
     RuntimeDied,
     RuntimeStarted,
@@ -63,6 +65,7 @@ Event = (
     Arrived
     | Prepared
     | Finished
+    | Progressed
     | Settled
     | PullEnded
     | Ticked
@@ -95,6 +98,7 @@ Instruction = (
     | TellPulled
     | Prepare
     | Run
+    | End
     | StartRuntime
     | KillRuntime
     | StopRuntime
@@ -125,6 +129,7 @@ __all__ = [
     "Claimed",
     "DemandSeen",
     "DrainBegan",
+    "End",
     "Event",
     "Evict",
     "Evicted",
@@ -148,6 +153,7 @@ __all__ = [
     "PeerSeen",
     "Prepare",
     "Prepared",
+    "Progressed",
     "Pull",
     "PullEnded",
     "Reply",

@@ -41,12 +41,20 @@ class StatsSeen(Value, frozen=True):
 
 class Finished(Value, frozen=True):
     """A batch is done; `seconds` by the runtime's own clock; `failed`: places of items in it that
-    have an error in place of an answer."""
+    have an error in place of an answer; `new_tokens`: that a sequence became."""
 
     lane: str
     batch: int
     seconds: float
     failed: tuple[int, ...] = ()
+    new_tokens: int = 0
+
+
+class Progressed(Value, frozen=True):
+    """A runtime told more of a sequence; sent now and then, not for each token."""
+
+    lane: str
+    kind: str
 
 
 class BatchFailed(Value, frozen=True):
@@ -83,8 +91,15 @@ class AskStats(Value, frozen=True):
     kind: str
 
 
+class End(Value, frozen=True):
+    """End this sequence, wherever it is; `Finished` or `BatchFailed` follows."""
+
+    lane: str
+    batch: int
+
+
 class Run(Value, frozen=True):
-    """Send this batch to the lane's runtime."""
+    """Send this batch to the lane's runtime; of a model that generates, one sequence."""
 
     lane: str
     batch: int

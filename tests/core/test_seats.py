@@ -1,0 +1,191 @@
+"""Models that generate: a place for each sequence, no more pulled than there are, and who gets one."""
+
+from shoal.core import events as ev
+from shoal.core.batcher import Budget
+from shoal.core.config import WorkerConfig
+from shoal.core.lanes import HANG_S
+from shoal.core.models import ModelSpec
+from shoal.core.worker import WorkerCore
+from shoal.errors import ErrorInfo
+from shoal.values import Features, TrafficClass
+
+PLACES = 4
+CHAT = ModelSpec(
+    "chat",
+    "fake",
+    512,
+    Budget(0.1, 8192, 64),
+    (0.0, 1e-4, 0.0, 0.0, 1e-2),
+    work="generate",
+    sequences=PLACES,
+)
+EMBED = ModelSpec("embed", "fake", 512, Budget(0.1, 8192, 64), (0.0, 1e-3, 0.0, 0.0))
+
+
+class World:
+    """A worker with one lane, on which one model generates and another runs batches."""
+
+    def __init__(self) -> None:
+        config = WorkerConfig(["cpu"], [CHAT, EMBED], pinned=["chat", "embed"])
+        self.core = WorkerCore(config)
+        self.now = 0.0
+        self.open: dict[int, ev.Pull] = {}
+        self.handle(ev.Ticked())
+        self.handle(ev.RuntimeStarted("cpu", "fake"))
+        self.load()
+
+    def load(self) -> None:
+        for model in ("chat", "embed"):
+            self.handle(ev.Loaded("cpu", model, 1, 0.1))
+
+    def handle(self, event: ev.Event) -> list[ev.Instruction]:
+        out = self.core.handle(event, self.now)
+        for do in out:
+            if isinstance(do, ev.Pull):
+                self.open[do.pull] = do
+            elif isinstance(do, ev.Withdraw):
+                del self.open[do.pull]
+        return out
+
+    def pulls(self, model: str = "chat", klass: TrafficClass = "work") -> list[ev.Pull]:
+        return [p for p in self.open.values() if (p.model, p.klass) == (model, klass)]
+
+    def arrive(self, unit: str, pending: int = 0, klass: TrafficClass = "work") -> list[ev.Run]:
+        """A unit of one item over the pull that is open."""
+        (pull,) = self.pulls(klass=klass)
+        head = ev.UnitHead(unit, unit, "chat", Features(10), self.now + 600.0, klass)
+        out = self.handle(ev.Arrived(head, pull.pull, pending))
+        if pull.standing or pull.count == 1:
+            del self.open[pull.pull]
+        else:
+            self.open[pull.pull] = ev.Pull(pull.pull, "chat", pull.count - 1, False, klass)
+        if not pull.standing and pull.pull not in self.open:
+            out += self.handle(ev.PullEnded(pull.pull))
+        return runs(out + self.handle(ev.Prepared([(unit, [10])])))
+
+    def end(self, run: ev.Run, new_tokens: int = 20) -> list[ev.Instruction]:
+        return self.handle(ev.Finished("cpu", run.batch, 0.2, new_tokens=new_tokens))
+
+
+def runs(out: list[ev.Instruction]) -> list[ev.Run]:
+    return [do for do in out if isinstance(do, ev.Run)]
+
+
+def test_a_sequence_begins_beside_those_under_way() -> None:
+    world = World()
+    begun = [world.arrive(f"u{n}") for n in range(PLACES)]
+    assert [[item.unit for item in run.items] for own in begun for run in own] == [
+        ["u0"],
+        ["u1"],
+        ["u2"],
+        ["u3"],
+    ]
+
+
+def test_nothing_is_pulled_for_which_there_is_no_place() -> None:
+    world = World()
+    all_runs = [run for n in range(PLACES) for run in world.arrive(f"u{n}")]
+    assert not world.pulls()
+    world.end(all_runs[1])
+    (pull,) = world.pulls()
+    assert pull.standing
+
+
+def test_where_more_wait_as_many_are_pulled_as_there_are_places() -> None:
+    world = World()
+    world.arrive("u0", pending=50)
+    (pull,) = world.pulls()
+    assert (pull.standing, pull.count) == (False, PLACES - 1)
+
+
+def test_batches_run_beside_sequences() -> None:
+    world = World()
+    world.arrive("u0")
+    (pull,) = world.pulls("embed")
+    head = ev.UnitHead("e", "e", "embed", Features(10), 600.0)
+    world.handle(ev.Arrived(head, pull.pull, 0))
+    (run,) = runs(world.handle(ev.Prepared([("e", [10])])))
+    assert run.model == "embed"
+
+
+def test_bulk_takes_a_part_of_the_places() -> None:
+    world = World()
+    world.handle(ev.DemandSeen("g", {}, {"chat": 100.0}))
+    for n in range(PLACES // 2):
+        assert world.arrive(f"b{n}", klass="bulk")
+    assert not world.pulls(klass="bulk")
+    assert world.pulls()
+
+
+def test_what_nobody_waits_for_is_ended_and_its_place_is_free_then() -> None:
+    world = World()
+    all_runs = [run for n in range(PLACES) for run in world.arrive(f"u{n}")]
+    out = world.handle(ev.Cancelled(["u2"]))
+    assert ev.End("cpu", all_runs[2].batch) in out
+    assert not [do for do in world.handle(ev.Ticked()) if isinstance(do, ev.End)]
+    assert not world.pulls()
+    world.end(all_runs[2])
+    assert world.pulls()
+
+
+def test_a_passed_deadline_ends_a_sequence() -> None:
+    world = World()
+    (run,) = world.arrive("u0")
+    world.now = 601.0
+    out = world.handle(ev.Ticked())
+    assert ev.Terminate("u0", "deadline") in out
+    assert ev.End("cpu", run.batch) in out
+
+
+def test_a_runtime_that_tells_nothing_of_its_sequences_is_killed() -> None:
+    world = World()
+    world.arrive("u0")
+    kill = ev.KillRuntime("cpu", "fake")
+    seen: list[ev.Instruction] = []
+    while kill not in seen and world.now < 2 * HANG_S:
+        world.now += 1.0
+        seen += world.handle(ev.Ticked())
+    assert HANG_S <= world.now < HANG_S + 3.0
+
+
+def test_one_that_goes_on_is_left_alone() -> None:
+    world = World()
+    world.arrive("u0")
+    out: list[ev.Instruction] = []
+    while world.now < 3 * HANG_S:
+        world.now += 1.0
+        world.handle(ev.Progressed("cpu", "fake"))
+        out += world.handle(ev.Ticked())
+    assert not [do for do in out if isinstance(do, ev.KillRuntime)]
+
+
+def test_after_a_death_each_that_ran_runs_alone() -> None:
+    world = World()
+    for n in range(2):
+        world.arrive(f"u{n}")
+    world.handle(ev.RuntimeDied("cpu", "fake", "exit status -9"))
+    world.now += 2.0
+    world.handle(ev.RuntimeStarted("cpu", "fake"))
+    out = [run for m in ("chat", "embed") for run in runs(world.handle(ev.Loaded("cpu", m, 1, 1)))]
+    out += runs(world.handle(ev.Ticked()))
+    assert len(out) == 1
+    (second,) = runs(world.end(out[0]))
+    assert {out[0].items[0].unit, second.items[0].unit} == {"u0", "u1"}
+
+
+def test_how_long_texts_become_is_learnt() -> None:
+    world = World()
+    before = world.core.models["chat"].cost.item_s(10)
+    for n in range(100):
+        (run,) = world.arrive(f"u{n}")
+        world.handle(ev.Finished("cpu", run.batch, 0.02, new_tokens=2))
+        world.handle(ev.Settled(f"u{n}"))
+    assert world.core.models["chat"].cost.item_s(10) < before / 10
+
+
+def test_one_that_cannot_be_generated_fails_alone() -> None:
+    world = World()
+    (first,), (second,) = world.arrive("u0"), world.arrive("u1")
+    failed = world.handle(ev.BatchFailed("cpu", first.batch, ErrorInfo("internal", "no")))
+    assert [do.unit for do in failed if isinstance(do, ev.FailItem)] == ["u0"]
+    assert ev.Reply("u1") in world.end(second)
