@@ -291,9 +291,11 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
         """Whether an item may be an image or audio."""
         return self.inputs != ["text"]
 
+    def suited(self, *kinds: str) -> list[tuple[str, Profile]]:
+        """The profiles for these device kinds in their order, the default one last: at least that."""
+        own = [(kind, self.profiles[kind]) for kind in kinds if kind in self.profiles]
+        return [*own, ("default", self.profiles.get("default", Profile()))]
+
     def profile(self, *kinds: str) -> Profile:
         """The profile of the first of these device kinds that has one, else the default one."""
-        for kind in (*kinds, "default"):
-            if kind in self.profiles:
-                return self.profiles[kind]
-        return Profile()
+        return self.suited(*kinds)[0][1]

@@ -36,14 +36,24 @@ Models = Annotated[
 ]
 
 
+Explain = Annotated[
+    bool,
+    typer.Option(
+        "--explain",
+        help="Say which profile and runtime each model would run with here, and why; start nothing.",
+    ),
+]
+
+
 @takes(ServeSettings, GatewaySettings, WorkerSettings)
-def serve(given: Given, models: Models = None) -> None:
+def serve(given: Given, models: Models = None, explain: Explain = False) -> None:
     """Serve models on this machine: a broker, gateways and workers, all started here.
 
     shoal serve all-MiniLM-L6-v2
     shoal serve ./my-model                       a folder, without a card
     shoal serve --gateways 2 --lanes cpu,cpu     the whole catalog, on two lanes
     shoal serve --broker-url nats://host:4222    with a broker that runs elsewhere
+    shoal serve --explain all-MiniLM-L6-v2       what it would run in here, and why
 
     Ctrl-C stops it in good order; a second one at once.
     """
@@ -52,6 +62,11 @@ def serve(given: Given, models: Models = None) -> None:
     given = given.naming(models)
     settings = given.load(ServeSettings)
     log.configure(settings.log_level, settings.log_format)
+    if explain:
+        from shoal.cli.explain import explain as tell
+
+        tell(given.load(WorkerSettings))
+        return
     gateway = given.load(GatewaySettings)
     with reserved_port(gateway.host, gateway.port) as port, _home(gateway.port) as home:
         # Beside no event loop: that would wait for a download that was interrupted.

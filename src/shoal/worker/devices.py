@@ -35,7 +35,11 @@ def lanes_of(settings: WorkerSettings) -> list[LaneSpec]:
     names = [device if devices.count(device) == 1 else "" for device in devices]
     return [
         LaneSpec(
-            name or f"{device}-{position}", device, threads, kinds_of(device, settings.profile)
+            name or f"{device}-{position}",
+            device,
+            threads,
+            kinds_of(device, settings.profile),
+            only=settings.profile is not None,
         )
         for position, (name, device) in enumerate(zip(names, devices, strict=True))
     ]

@@ -14,7 +14,8 @@ from typing import Any
 
 import msgspec
 
-from shoal.catalog.card import Card
+from shoal.catalog.card import Card, Profile
+from shoal.catalog.choice import chosen
 from shoal.catalog.resolve import Catalog
 from shoal.core import events as ev
 from shoal.errors import ErrorInfo, ShoalError
@@ -53,12 +54,20 @@ STOP_GRACE_S = 5.0
 
 
 class LaneSpec(msgspec.Struct, frozen=True):
-    """One device, the threads its runtimes may use, and its kinds, as profiles are named."""
+    """One device, the threads its runtimes may use, and its kinds, as profiles are named, best first.
+
+    `only`: the first kind's profile was asked for, and no other takes its place.
+    """
 
     id: str
     device: str
     threads: int
     kinds: tuple[str, ...] = ()
+    only: bool = False
+
+    def profile(self, card: Card) -> Profile:
+        """What a model runs with here; it may lack packages, if whatever suits does."""
+        return chosen(card, self.kinds, missing, only=self.only).profile
 
 
 class Lanes:
@@ -107,8 +116,8 @@ class Lanes:
 
     async def _fetch(self, model: str, limit_s: float) -> None:
         card = self._catalog.card(model)
-        kinds = next(iter(self.specs.values())).kinds  # of every lane: a worker schedules one kind
-        if (lacking := missing(card.profile(*kinds).runtime)) is not None:
+        spec = next(iter(self.specs.values()))  # of every lane: a worker schedules one kind
+        if (lacking := missing(spec.profile(card).runtime)) is not None:
             self._hears.fetch_failed(model, lacking, unserved=True)
             return
         fetched = partial(self._fetched_bytes, card)
@@ -128,11 +137,11 @@ class Lanes:
     def _fetched_bytes(self, card: Card) -> int:
         """Fetch; bytes of its tensors as the first lane loads them. Raises `SourceError`."""
         folder, spec = files_of(card, self._settings), next(iter(self.specs.values()))
-        return tensor_bytes(folder, card.profile(*spec.kinds), spec.device)
+        return tensor_bytes(folder, spec.profile(card), spec.device)
 
     def load(self, lane: str, model: str) -> None:
         """Read the tokenizer, load; `Loaded` or `LoadFailed` follows."""
-        kind = self._catalog.card(model).profile(*self.specs[lane].kinds).runtime
+        kind = self.specs[lane].profile(self._catalog.card(model)).runtime
         self._kinds[lane, model] = kind
         self._spawn(self._load(lane, model, self._processes[lane, kind]))
 
@@ -237,7 +246,7 @@ class Lanes:
     async def _load(self, lane: str, model: str, process: RuntimeProcess) -> None:
         """Load into this very process: if it dies meanwhile, its successor is told anew."""
         card = self._catalog.card(model)
-        profile = card.profile(*self.specs[lane].kinds)
+        profile = self.specs[lane].profile(card)
         try:
             await self._before_load(model)
             folder = await asyncio.to_thread(guarded, files_of, card, self._settings)

@@ -133,7 +133,7 @@ class Worker:
             models=[
                 spec_of(
                     card,
-                    card.profile(*specs[0].kinds),
+                    specs[0].profile(card),
                     cached(card, settings.cache_dir),
                     specs[0].device,
                 )

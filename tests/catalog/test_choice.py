@@ -1,0 +1,54 @@
+"""Which profile a model runs with: the first that suits the device and can run here."""
+
+from collections.abc import Callable
+
+from shoal.catalog.card import Card, Profile, Source, Tasks
+from shoal.catalog.choice import chosen
+
+CARD = Card(
+    "m",
+    Source(dir="."),
+    "bert",
+    Tasks(),
+    512,
+    profiles={
+        "cpu-bf16": Profile("torch", "bfloat16"),
+        "cpu": Profile("onnx"),
+        "cuda": Profile("torch", "float16"),
+    },
+)
+CPU = ("cpu-bf16", "cpu")
+
+
+def without(*kinds: str) -> Callable[[str], str | None]:
+    return lambda kind: f"install {kind}" if kind in kinds else None
+
+
+def test_the_first_that_suits() -> None:
+    choice = chosen(CARD, CPU, without())
+    assert (choice.name, choice.lacks) == ("cpu-bf16", None)
+    assert [passed.name for passed in choice.passed] == ["cpu", "default"]
+
+
+def test_one_whose_packages_are_missing_is_passed_over() -> None:
+    choice = chosen(CARD, CPU, without("torch"))
+    assert choice.name == "cpu"
+    assert [(p.name, p.why) for p in choice.passed] == [
+        ("cpu-bf16", "install torch"),
+        ("default", "install torch"),
+    ]
+
+
+def test_where_nothing_can_run_the_first_says_what_to_install() -> None:
+    choice = chosen(CARD, CPU, without("torch", "onnx"))
+    assert (choice.name, choice.lacks) == ("cpu-bf16", "install torch")
+
+
+def test_no_other_takes_the_place_of_one_that_was_asked_for() -> None:
+    choice = chosen(CARD, ("cpu",), without("onnx"), only=True)
+    assert (choice.name, choice.lacks) == ("cpu", "install onnx")
+
+
+def test_a_card_without_profiles_has_a_default_one() -> None:
+    choice = chosen(Card("m", Source(dir="."), "bert", Tasks(), 512), CPU, without())
+    assert (choice.name, choice.profile, choice.passed) == ("default", Profile(), [])
