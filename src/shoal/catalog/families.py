@@ -26,6 +26,8 @@ class Family(msgspec.Struct, frozen=True):
             what those do, and they are never run.
         media: what its models take besides text, decoded by the worker.
         graphs: files of its models, where those are ONNX graphs and no safetensors.
+        anew: whether a text that its models write begins by itself, after a prompt that another part of
+            them read, and does not go on with the prompt.
         files: whether its models are folders with weights and a tokenizer.
     """
 
@@ -37,6 +39,7 @@ class Family(msgspec.Struct, frozen=True):
     code: tuple[str, ...] = ()
     media: tuple[str, ...] = ()
     graphs: tuple[str, ...] = ()
+    anew: bool = False
     files: bool = True
 
 
@@ -59,7 +62,7 @@ FAMILIES: dict[str, Family] = {
         Family("distilbert", ("distilbert",), ("DistilBertModel", "DistilBertForMaskedLM")),
         Family("electra", ("electra",), ("ElectraModel", "ElectraForPreTraining")),
         Family("mpnet", ("mpnet",), ("MPNetModel", "MPNetForMaskedLM"), position_offset=2),
-        Family("t5", ("t5",), ("T5EncoderModel",), positions=512),
+        Family("t5", ("t5",), ("T5EncoderModel",), positions=512, anew=True),
         Family(
             "roberta",
             ("roberta", "xlm-roberta", "camembert"),

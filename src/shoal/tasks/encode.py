@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import InvalidItem, ModelOutputInvalid
+from shoal.tasks.generate.conversation import Conversation
 from shoal.values import EncodeParams, Encoding
 
 FORMS = (
@@ -32,7 +33,8 @@ class Media(msgspec.Struct, frozen=True):
     kind: Literal["image", "audio"] | None = None
 
 
-Item = str | list[int] | Media
+#: A conversation is read by another function, where the task says so.
+Item = str | list[int] | Media | Conversation
 
 
 class _ItemObject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,7 +55,7 @@ _DECODERS: dict[Encoding, Any] = {
 _decode_bin = msgspec.msgpack.Decoder(bytes).decode
 
 
-def read_item(raw: bytes | bytearray | memoryview, encoding: Encoding) -> Item:
+def read_item(raw: bytes | bytearray | memoryview, encoding: Encoding) -> str | list[int] | Media:
     """One item, decoded.
 
     Raises:
@@ -71,7 +73,7 @@ def read_item(raw: bytes | bytearray | memoryview, encoding: Encoding) -> Item:
     return _content(item)
 
 
-def _content(item: _ItemObject) -> Item:
+def _content(item: _ItemObject) -> str | list[int] | Media:
     given = [value for value in msgspec.structs.astuple(item) if value is not None]
     if len(given) != 1:
         names = '"text", "tokens", "image", "image_url" and "audio"'

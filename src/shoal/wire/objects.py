@@ -6,6 +6,9 @@ from typing import Any, Literal
 
 import msgspec
 
+#: Inside a struct that has a field of the name, `bytes` is that field.
+Octets = bytes
+
 
 class Entity(msgspec.Struct, frozen=True):
     """A part of the item's text; `start` and `end` count its characters (code points)."""
@@ -115,7 +118,7 @@ class Alternative(msgspec.Struct, frozen=True):
     """A token that could have stood there. `text`: empty where it is a part of a character."""
 
     text: str
-    bytes: bytes
+    bytes: Octets
     logprob: float
 
 
@@ -123,7 +126,7 @@ class TokenLogprob(msgspec.Struct, frozen=True):
     """A token of a generated text; `top`: the likeliest in its place, the likeliest first."""
 
     text: str
-    bytes: bytes
+    bytes: Octets
     logprob: float
     top: list[Alternative] = []
 

@@ -17,7 +17,8 @@ from queue import SimpleQueue
 
 from shoal.errors import ComputeFailed, InvalidItem, ShoalError
 from shoal.tasks import encode
-from shoal.values import Encoding, ScoreParams
+from shoal.tasks.generate.conversation import read_conversation
+from shoal.values import Encoding, GenerateParams, ScoreParams
 from shoal.wire.codec import Buffer
 from shoal.wire.queue import Unit
 from shoal.worker.payloads import Contents, Fetching
@@ -104,7 +105,8 @@ class _Thread:
 
 def prepare(unit: Unit, contents: Contents, preparer: Preparer) -> Outcome:
     """Each item ready for a batch, or its own error; never raises."""
-    read = [_read(content, unit.encoding) for content in contents]
+    chat = isinstance(unit.params, GenerateParams) and unit.params.chat
+    read = [_read(content, unit.encoding, chat=chat) for content in contents]
     query = _query_of(unit)
     if isinstance(query, ShoalError):
         return [InvalidItem(f"the query: {query.message}")] * len(read)
@@ -128,10 +130,12 @@ def _query_of(unit: Unit) -> encode.Item | ShoalError | None:
     return _read(unit.params.query, unit.encoding)
 
 
-def _read(content: Buffer | ShoalError, encoding: Encoding) -> encode.Item | ShoalError:
+def _read(
+    content: Buffer | ShoalError, encoding: Encoding, *, chat: bool = False
+) -> encode.Item | ShoalError:
     if isinstance(content, ShoalError):
         return content
     try:
-        return encode.read_item(content, encoding)
+        return (read_conversation if chat else encode.read_item)(content, encoding)
     except ShoalError as error:
         return error

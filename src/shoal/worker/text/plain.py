@@ -5,6 +5,7 @@ from __future__ import annotations
 from shoal.catalog.card import Card
 from shoal.errors import InvalidItem, ShoalError
 from shoal.tasks.encode import Item, Media
+from shoal.tasks.generate.conversation import Conversation
 from shoal.values import EncodeParams, Params, estimated_features
 from shoal.worker.prepared import Finish, Prepared
 from shoal.worker.text.prompts import prompt_of
@@ -41,6 +42,8 @@ class PlainPreparer:
             return InvalidItem("this model takes text, not token ids")
         if isinstance(item, Media):
             return InvalidItem("this model takes text, no images or audio")
+        if isinstance(item, Conversation):
+            return InvalidItem("this task takes text, no conversations")
         return guessed(self._card, prompt + item, finish)
 
 

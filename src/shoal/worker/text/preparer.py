@@ -22,6 +22,7 @@ from shoal.values import (
 from shoal.worker.prepared import Prepared
 from shoal.worker.text.encode import EncodeTexts
 from shoal.worker.text.extract import extract_texts
+from shoal.worker.text.generate import GenerateTexts
 from shoal.worker.text.score import score_texts
 from shoal.worker.text.tokenize import TokenizeTexts
 from shoal.worker.text.tokens import Tokens
@@ -39,6 +40,8 @@ class TextPreparer:
         self._encode = EncodeTexts(card, tokens)
         self._score = score_texts(card, tokens, self._encode)
         self._extract = extract_texts(card, tokens, folder)
+        generates = card.tasks.generate is not None
+        self._generate = GenerateTexts(card, tokens, folder) if generates else None
         self._tokenize = TokenizeTexts(card, tokens)
 
     @property
@@ -63,7 +66,8 @@ class TextPreparer:
             case TokenizeParams():
                 return self._tokenize.prepare(items, params)
             case GenerateParams():
-                pass
+                if self._generate is not None:
+                    return self._generate.prepare(items, params)
             case _:
                 assert_never(params)
         return [InvalidRequest(f"'{self._name}' does not do this task")] * len(items)

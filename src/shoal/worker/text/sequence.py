@@ -10,6 +10,7 @@ import numpy as np
 
 from shoal.errors import InvalidItem, ShoalError, TooManyTokens
 from shoal.tasks.encode import Item, Media
+from shoal.tasks.generate.conversation import Conversation
 from shoal.worker.prepared import Finish, Prepared
 
 T = TypeVar("T")
@@ -69,6 +70,8 @@ def each(
     out: list[Prepared | ShoalError] = []
     for item in items:
         try:
+            if isinstance(item, Conversation):
+                raise InvalidItem("this task takes text, no conversations")
             out.append(made(next(contents) if isinstance(item, str) else content_of(item)))
         except ShoalError as error:
             out.append(error)

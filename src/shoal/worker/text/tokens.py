@@ -15,6 +15,7 @@ from shoal.catalog.card import Card
 from shoal.catalog.pages import page_form
 from shoal.errors import InvalidItem, ModelLoadFailed
 from shoal.worker.prefix import CHARACTERS_PER_TOKEN, Prefixes
+from shoal.worker.text.pieces import Pieces
 from shoal.worker.vocabulary import read_tokenizer
 
 #: Texts of more characters are tokenized from their start, and only as far as the model takes.
@@ -100,6 +101,17 @@ class Tokens:
     def id_of(self, token: str) -> int | None:
         """The id of a token of the vocabulary."""
         return self._tokenizer.token_to_id(token)
+
+    def name_of(self, token: int) -> str | None:
+        """The token of an id, as the vocabulary has it."""
+        return self._tokenizer.id_to_token(token)
+
+    def pieces(self) -> Pieces:
+        """What its tokens add to a text that is generated. Raises `ModelLoadFailed`."""
+        try:
+            return Pieces(self._tokenizer)
+        except ValueError as error:
+            raise self.unusable(str(error)) from None
 
     def ids(self, text: str, *, special: bool = False) -> list[int]:
         """Those of a text of our own; `special`: with the tokenizer's special ones around it."""

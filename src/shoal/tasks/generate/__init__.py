@@ -1,0 +1,1 @@
+"""`generate`: conversations read, bytes made text as they come, where it ends, and what of it is a call."""
