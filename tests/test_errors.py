@@ -2,7 +2,14 @@ import pytest
 
 from shoal.errors import closest, nearest
 
-MODELS = ["all-MiniLM-L6-v2", "e5-small", "whisper-small", "bge-small-en-v1.5", "clip-vit-base"]
+MODELS = [
+    "all-MiniLM-L6-v2",
+    "e5-small",
+    "whisper-small",
+    "bge-small-en-v1.5",
+    "clip-vit-base",
+    "tiny",
+]
 
 
 @pytest.mark.parametrize(
@@ -11,6 +18,7 @@ MODELS = ["all-MiniLM-L6-v2", "e5-small", "whisper-small", "bge-small-en-v1.5", 
         ("all-minilm-l6", "all-MiniLM-L6-v2"),
         ("whisper-smal", "whisper-small"),
         ("clip", "clip-vit-base"),  # few letters of it, and all of what was asked
+        ("tyni", "tiny"),
         ("hello", None),
         ("gpt-4o", None),
         ("", None),

@@ -19,6 +19,7 @@ MAX_MESSAGE = 2000
 MAX_NAME = 200
 #: Fewer letters stand in too many words to tell which is meant.
 _PART = 3
+_SHORT = 4
 
 
 class ErrorInfo(msgspec.Struct, frozen=True, array_like=True):
@@ -242,11 +243,14 @@ class ProtocolError(ShoalError):
     code = "protocol"
 
 
-def closest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+def closest(word: str, known: Iterable[str], cutoff: float | None = None) -> str | None:
     """The known word that is written most alike, or that has `word` in it; None if none is near.
 
-    `cutoff`: least share of letters that both have in order, 0 to 1.
+    `cutoff`: least share of letters that both have in order, 0 to 1; None: as the word is long.
     """
+    if cutoff is None:
+        # Two letters in each other's place leave half of four.
+        cutoff = 0.6 if len(word) > _SHORT else 0.5
     if not word or len(word) > MAX_NAME:
         return None  # comparing takes time that grows with its length
     word, spelled = word.lower(), {name.lower(): name for name in known}

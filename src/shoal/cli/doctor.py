@@ -21,7 +21,7 @@ from shoal.settings import GatewaySettings, WorkerSettings
 
 Models = Annotated[
     list[str] | None,
-    typer.Argument(help="What is to be served, as `shoal serve` takes it.", show_default=False),
+    typer.Argument(help="As `shoal serve` takes them.", show_default=False),
 ]
 _MARK = {"ok": "[green]ok  [/]", "warn": "[yellow]warn[/]", "fail": "[red]fail[/]"}
 
@@ -34,7 +34,7 @@ CHECKED = (*BROKER, "broker_binary", "store_dir", *CATALOG, "host", "port")
 def doctor(given: Given, models: Models = None, as_json: AsJson = False) -> None:
     """Check broker, models, ports, torch, disk and memory, and say what to do.
 
-    Give it the models, flags and variables that `shoal serve` gets. Exit code 1 if something fails.
+    Give it what `shoal serve` is given. Exit code 1 if something fails.
     """
     given = given.naming(models)
     settings, worker = given.load(GatewaySettings), given.load(WorkerSettings)
