@@ -76,6 +76,20 @@ def test_json_lines_in_and_out(gateway: ScriptedGateway, tmp_path: Path) -> None
     assert second["index"] == 1
 
 
+def test_files_that_all_fail_are_named(gateway: ScriptedGateway, tmp_path: Path) -> None:
+    for name in ("a.png", "b.png"):
+        (tmp_path / name).write_bytes(b"\0" + name.encode())
+    bad = [item_error("invalid_item", "this image is damaged")] * 2
+    first = {"code": "invalid_item", "message": "this image is damaged", "param": "items[0]"}
+    gateway.script.append(says(packed({"error": first, "items": bad}, 400)))
+    result = run("--files", str(tmp_path))
+    assert result.exit_code == 1
+    assert result.stderr.splitlines() == [
+        f"error: {tmp_path / name}: items[{n}]: this image is damaged"
+        for n, name in enumerate(("a.png", "b.png"))
+    ]
+
+
 def test_files_are_named_in_the_lines(gateway: ScriptedGateway, tmp_path: Path) -> None:
     for name in ("a.wav", "b.wav"):
         (tmp_path / name).write_bytes(b"RIFF\x00" + name.encode())

@@ -21,6 +21,7 @@ from shoal.errors import (
     ModelOutputInvalid,
     NotFound,
     Overloaded,
+    PayloadTooLarge,
     ProtocolError,
     ShoalError,
     Unauthorized,
@@ -33,6 +34,7 @@ from tests.client.scripted import (
     Response,
     ScriptedGateway,
     Seen,
+    Step,
     answer,
     item_error,
     packed,
@@ -348,6 +350,90 @@ def test_an_error_of_a_later_request_names_the_callers_item(
     assert caught.value.param == "items[3].text"
 
 
+ALONE = Limits(request_items=1, in_flight=1)
+
+
+def refused_item(
+    code: str, message: str, status: int = 400, param: str | None = "items[0]"
+) -> Step:
+    return refuses(status, code, message, param=param)
+
+
+def test_an_item_in_a_request_of_its_own_fails_alone_too(
+    ask: Ask, gateway: ScriptedGateway
+) -> None:
+    """Large items go alone: whether one of them spoils a call must not depend on its size."""
+    damaged = refused_item("invalid_item", "this image is damaged")
+    large = refused_item("payload_too_large", "the body has 9 bytes", 413, None)
+    gateway.script.extend([answer, damaged, answer, large, answer])
+    texts = [str(n) for n in range(5)]
+    encoded = ask(lambda c: c.encode_detailed(M, texts), limits=ALONE)
+    assert encoded.positions.tolist() == [0, 2, 4]
+    assert {n: (type(e), e.message, e.param) for n, e in encoded.errors.items()} == {
+        1: (InvalidItem, "items[1]: this image is damaged", "items[1]"),
+        3: (PayloadTooLarge, "items[3]: the body has 9 bytes", "items[3]"),
+    }
+    gateway.script.extend([answer, damaged])
+    with pytest.raises(InvalidItem, match=r"^items\[1\]: this image is damaged$"):
+        ask(lambda c: c.encode(M, texts), limits=ALONE)
+
+
+def test_an_item_for_whose_sake_a_request_is_refused_costs_the_others_nothing(
+    ask: Ask, gateway: ScriptedGateway
+) -> None:
+    gateway.script.append(
+        refused_item("payload_too_large", "items[1] has 9 bytes", 413, "items[1]")
+    )
+    gateway.script.append(
+        refused_item("invalid_item", "items[2] must be a string", 400, "items[2]")
+    )
+    encoded = ask(lambda c: c.encode_detailed(M, ["0", "1", "2", "3"]))
+    assert encoded.positions.tolist() == [0, 2]
+    assert encoded.errors[1].message == "items[1] has 9 bytes"
+    assert encoded.errors[3].message == "items[3] must be a string"
+    assert [seen.body["items"] for seen in gateway.seen] == [
+        ["0", "1", "2", "3"],
+        ["0", "2", "3"],
+        ["0", "2"],
+    ]
+    assert len({seen.headers["x-request-id"] for seen in gateway.seen}) == 3
+
+
+def test_where_all_items_of_a_request_fail_each_has_its_error(
+    ask: Ask, gateway: ScriptedGateway
+) -> None:
+    bad = [item_error("too_many_tokens", "402 tokens"), item_error("invalid_item", "it is empty")]
+    first = {"code": "too_many_tokens", "message": "402 tokens", "param": "items[0]"}
+    gateway.script.extend([answer, says(packed({"error": first, "items": bad}, 400)), answer])
+    limits = Limits(request_items=2, in_flight=1)
+    encoded = ask(lambda c: c.encode_detailed(M, [str(n) for n in range(6)]), limits=limits)
+    assert encoded.positions.tolist() == [0, 1, 4, 5]
+    assert [e.message for e in encoded.errors.values()] == [
+        "items[2]: 402 tokens",
+        "items[3]: it is empty",
+    ]
+    assert len(gateway.seen) == 3
+
+
+def test_what_is_no_items_fault_is_raised(ask: Ask, gateway: ScriptedGateway) -> None:
+    gateway.script.extend([answer, refused_item("invalid_request", "no", 400, "params.labels")])
+    with pytest.raises(InvalidRequest, match=r"^no$") as caught:
+        ask(lambda c: c.encode_detailed(M, ["0", "1"]), limits=ALONE)
+    assert caught.value.param == "params.labels"
+
+
+def test_why_a_request_is_sent_again_is_told(ask: Ask, gateway: ScriptedGateway) -> None:
+    told: list[tuple[str, float]] = []
+    gateway.script.append(refuses(429, "overloaded", "full", retryable=True, retry_after="0.1"))
+    ask(
+        lambda c: c.encode(M, "7"),
+        on_retry=lambda error, wait_s: told.append((error.message, wait_s)),
+    )
+    ((message, wait_s),) = told
+    assert message == "full"
+    assert 0.1 <= wait_s < 0.2
+
+
 def test_one_failed_request_ends_a_large_call(ask: Ask, gateway: ScriptedGateway) -> None:
     gateway.script.append(refuses(401, "unauthorized", "no key"))
     with pytest.raises(Unauthorized):
@@ -367,7 +453,6 @@ HOLDS_ITSELF["a"] = HOLDS_ITSELF
     [
         ({"labels": ["\ud800"]}, "surrogates not allowed"),
         ({"schema": HOLDS_ITSELF}, "recursion"),
-        ({"labels": [object()]}, "unsupported"),
     ],
 )
 def test_options_that_cannot_be_sent_are_told(
@@ -407,8 +492,82 @@ def test_settings_out_of_range(ask: Ask) -> None:
         ask(lambda c: c.ready(), timeout_s=0)
     with pytest.raises(ConfigError, match="at least 1"):
         Limits(in_flight=0)
-    with pytest.raises(InvalidRequest, match="empty"):
-        ask(lambda c: c.encode("", "x"))
+    with pytest.raises(ConfigError, match="timeout_s is '60'"):
+        ask(lambda c: c.ready(), timeout_s="60")
+    with pytest.raises(ConfigError, match=r"retries is 1\.5"):
+        ask(lambda c: c.ready(), retries=1.5)
+    with pytest.raises(ConfigError, match="whole number"):
+        Limits(request_bytes="64")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("model", ["", 5, None, "a\ud800"])
+def test_what_is_no_name_of_a_model_is_told(ask: Ask, gateway: ScriptedGateway, model: Any) -> None:
+    for call in (lambda c: c.encode(model, "x"), lambda c: c.model(model)):
+        with pytest.raises(InvalidRequest, match="name") as caught:
+            ask(call)
+        assert caught.value.param == "model"
+    assert gateway.seen == []
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "says"),
+    [
+        ("dimensions", "x", "dimensions is 'x': Expected `int | None`, got `str`"),
+        ("dtype", "float64", "float64.*it can be float32, float16, int8, uint8, binary"),
+        ("outputs", 5, "array"),
+        ("normalize", "yes", "bool"),
+        ("prompt", ["query"], "str"),
+        ("priority", "high", "int"),
+        ("user", 7, "str"),
+    ],
+)
+def test_an_argument_of_another_type_is_named(
+    ask: Ask, gateway: ScriptedGateway, argument: str, value: Any, says: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=says) as caught:
+        ask(lambda c: c.encode_detailed(M, ["1"], **{argument: value}))
+    assert caught.value.param == argument
+    assert gateway.seen == []
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [("labels", [object()]), ("threshold", "high"), ("schema", "{}"), ("language", 7)],
+)
+def test_so_is_one_of_extract(
+    ask: Ask, gateway: ScriptedGateway, argument: str, value: Any
+) -> None:
+    with pytest.raises(InvalidRequest, match=argument) as caught:
+        ask(lambda c: c.extract(M, ["1"], **{argument: value}))
+    assert caught.value.param == argument
+    with pytest.raises(InvalidRequest, match=r"document_tokens is 1\.5"):
+        ask(lambda c: c.score(M, "q", ["1"], document_tokens=1.5))
+    assert gateway.seen == []
+
+
+def test_an_argument_that_there_is_not_is_pythons_own_error(ask: Ask) -> None:
+    with pytest.raises(TypeError, match=r"encode\(\) has no argument 'dimension'.*'dimensions'"):
+        ask(lambda c: c.encode(M, ["1"], dimension=8))
+
+
+def test_numbers_of_numpy_are_numbers(ask: Ask, gateway: ScriptedGateway) -> None:
+    ask(lambda c: c.encode(M, ["1"], dimensions=np.int64(2), normalize=np.bool_(True)))
+    ask(lambda c: c.extract(M, ["1"], labels=np.array(["a", "b"]), threshold=np.float32(0.5)))
+    encoded, extracted = (seen.body["params"] for seen in gateway.seen)
+    assert (encoded["dimensions"], encoded["normalize"]) == (2, True)
+    assert (extracted["labels"], extracted["threshold"]) == (["a", "b"], 0.5)
+
+
+@pytest.mark.parametrize("items", [5, None, 1.5, {"a": 1}, {"a"}])
+def test_what_is_no_list_of_items_is_told(ask: Ask, gateway: ScriptedGateway, items: Any) -> None:
+    with pytest.raises(InvalidRequest, match=f"are of type {type(items).__name__}") as caught:
+        ask(lambda c: c.encode(M, items))
+    assert caught.value.param == "items"
+    assert gateway.seen == []
+
+
+def test_items_may_come_from_a_generator(ask: Ask) -> None:
+    assert ask(lambda c: c.encode(M, (str(n) for n in range(3))))[:, 0].tolist() == [0, 1, 2]
 
 
 def _json(text: str, status: int = 200) -> Response:

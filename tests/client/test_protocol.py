@@ -68,6 +68,9 @@ class Ping:
     def request(self) -> Request:
         return Request("GET", "/")
 
+    def refused(self, error: ShoalError, answer: Answered) -> bool:
+        return False
+
     def read(self, answer: Answered) -> None:
         pass
 

@@ -133,7 +133,46 @@ async def test_a_bad_item_fails_alone_and_is_named(gateway: Served) -> None:
 async def test_when_all_items_fail_so_does_the_request(gateway: Served) -> None:
     response = await gateway.encode(["bad", "bad"])
     assert response.status_code == 400
-    assert response.json()["error"]["param"] == "items[0]"
+    told = response.json()
+    assert told["error"]["param"] == "items[0]"
+    assert told["items"] == [{"error": {**told["error"], "param": f"items[{n}]"}} for n in (0, 1)]
+    packed = await gateway.encode(["bad"], headers={"accept": MSGPACK})
+    assert msgspec.msgpack.decode(packed.content)["items"] == told["items"][:1]
+
+
+@pytest.mark.parametrize(
+    ("param", "shown"),
+    [("labels", "params.labels"), ("instruction", "params.instruction"), ("query", "query")],
+)
+async def test_a_parameter_that_a_worker_refuses_is_named_as_the_gateway_names_it(
+    gateway: Served, worker: ScriptedWorker, param: str, shown: str
+) -> None:
+    error = ErrorInfo("invalid_request", "it will not do", 400, param=param)
+    worker.answer = lambda unit, ack: Reply(unit.id, "w", ack, [0, 0], errors={0: error, 1: error})
+    response = await gateway.encode(["a", "b"])
+    assert response.status_code == 400
+    assert response.json() == {
+        "error": {
+            "code": "invalid_request",
+            "message": "it will not do",
+            "retryable": False,
+            "param": shown,
+        }
+    }
+    compat = (await gateway.embeddings(["a", "b"])).json()["error"]
+    assert (compat["param"], compat["message"]) == (param, "it will not do")
+
+
+async def test_a_model_that_cannot_be_loaded_is_no_items_fault(
+    gateway: Served, worker: ScriptedWorker
+) -> None:
+    error = ErrorInfo("model_load_failed", "model 'x' could not be loaded: no file", 502)
+    worker.answer = lambda unit, ack: Reply(unit.id, "w", ack, error=error)
+    response = await gateway.encode(["a", "b"])
+    assert response.status_code == 502
+    assert response.json()["error"]["param"] is None
+    assert "items" not in response.json()
+    assert (await gateway.embeddings(["a"])).json()["error"]["message"] == error.message
 
 
 async def test_a_unit_that_failed_as_a_whole_fails_its_items(

@@ -66,11 +66,26 @@ Timeout = Annotated[
 ]
 
 
-def connect(url: str | None, key: str | None, timeout_s: float) -> Client:
-    """A client of the gateway named, or of the one that runs here."""
+@contextlib.contextmanager
+def connect(url: str | None, key: str | None, timeout_s: float) -> Iterator[Client]:
+    """A client of the gateway named, or of the one that runs here, that tells what it waits for.
+
+    Raises `Unavailable` at once where that would be on this machine, and none is.
+    """
+    import httpx
+
+    from shoal.cli.waiting import Waiting, check_listening
     from shoal.client import Client
 
-    return Client(gateway_url(url), key or api_key(), timeout_s=timeout_s)
+    url = gateway_url(url)
+    waiting = Waiting(url, timeout_s)
+    with httpx.Client(event_hooks={"response": [waiting.answered]}) as http:
+        client = Client(
+            url, key or api_key(), timeout_s=timeout_s, http=http, on_retry=waiting.retried
+        )
+        check_listening(url)
+        with waiting:
+            yield client
 
 
 def shows_bar(items: int) -> bool:

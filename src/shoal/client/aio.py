@@ -20,7 +20,16 @@ from shoal.client.http import DEFAULT_URL, TIMED_OUT, Endpoint, answered
 from shoal.client.items import DEFAULT_LIMITS, Given, Givens, Limits, listed
 from shoal.client.job import Call, Job, Report
 from shoal.client.progress import reporting
-from shoal.client.protocol import Answered, Exchange, Finished, Lost, Policy, Retry, Send
+from shoal.client.protocol import (
+    Answered,
+    Exchange,
+    Finished,
+    Lost,
+    OnRetry,
+    Policy,
+    Retry,
+    Send,
+)
 from shoal.client.score import Scored, ScoreOptions
 from shoal.wire.objects import Extraction
 
@@ -43,8 +52,9 @@ class AsyncClient:
         retries: int = Retry().limit,
         limits: Limits = DEFAULT_LIMITS,
         http: httpx.AsyncClient | None = None,
+        on_retry: OnRetry | None = None,
     ) -> None:
-        self._api = Api(Policy(timeout_s, Retry(retries)), limits)
+        self._api = Api(Policy(timeout_s, Retry(retries), on_retry=on_retry), limits)
         self._endpoint = Endpoint(base_url, api_key)
         self._own = http is None
         self._http = http or httpx.AsyncClient()
@@ -196,4 +206,6 @@ class AsyncClient:
 def _quick(given: Givens) -> bool:
     """Whether items are checked at once: files are read, and images written."""
     items = listed(given)
-    return len(items) < MANY_ITEMS and all(isinstance(item, str | list | bytes) for item in items)
+    if not isinstance(items, list | tuple) or len(items) >= MANY_ITEMS:
+        return False
+    return all(isinstance(item, str | list | bytes) for item in items)

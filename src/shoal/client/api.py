@@ -6,7 +6,6 @@ With `job` all that both clients share; only sending and sleeping is theirs.
 from __future__ import annotations
 
 from typing import Generic, TypeVar
-from urllib.parse import quote
 
 import msgspec
 
@@ -14,6 +13,7 @@ from shoal.client import encode, extract, score
 from shoal.client.items import Given, Givens, Limits, items_of, query_of
 from shoal.client.job import Call, Job
 from shoal.client.protocol import Answered, Exchange, Policy, Request
+from shoal.client.question import spelled
 from shoal.errors import ProtocolError, ShoalError
 from shoal.wire.objects import Extraction
 
@@ -68,6 +68,9 @@ class Get(Generic[T]):
     def request(self) -> Request:
         return Request("GET", self._path, headers={"accept": "application/json"})
 
+    def refused(self, error: ShoalError, answer: Answered) -> bool:
+        return False
+
     def read(self, answer: Answered) -> None:
         try:
             self._value = self._decoder.decode(answer.body)
@@ -89,6 +92,9 @@ class Probe:
 
     def request(self) -> Request:
         return Request("GET", self._path)
+
+    def refused(self, error: ShoalError, answer: Answered) -> bool:
+        return False
 
     def read(self, answer: Answered) -> None:
         pass
@@ -134,7 +140,7 @@ class Api:
         return Exchange(Get("/v1/models", ModelList), self._policy)
 
     def model(self, name: str) -> Exchange[Model]:
-        return Exchange(Get(f"/v1/models/{quote(name, safe='/')}", Model), self._policy)
+        return Exchange(Get(f"/v1/models/{spelled(name)}", Model), self._policy)
 
     def ready(self) -> Exchange[bool]:
         return self._probe("/readyz")

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.client.items import Givens, listed
+from shoal.client.options import none_left, taken
 from shoal.client.question import Asked, ItemBody
 from shoal.client.result import Collector, Told
 from shoal.client.turn import TurnOptions, headers_of
@@ -20,6 +21,9 @@ from shoal.errors import InvalidRequest, ProtocolError
 from shoal.values import EncodeParams, VectorDType
 from shoal.wire.arrays import Array, from_wire
 from shoal.wire.outputs import Row, Sparse
+
+#: No vector is wider: what is asked beyond is refused by the gateway, if any text is sent there.
+MOST_DIMENSIONS = 1 << 20
 
 
 class EncodeOptions(TurnOptions, total=False):
@@ -82,13 +86,12 @@ class Vectors(msgspec.Struct, frozen=True):
 
 
 def asked(model: str, options: EncodeOptions) -> Asked[Vectors]:
-    """Raises `InvalidRequest` for a turn that no header can carry, `TypeError` for no option."""
+    """Raises `InvalidRequest` for what cannot be asked, `TypeError` for what is no option."""
     given: dict[str, Any] = dict(options)
     headers = headers_of(given)
-    params = msgspec.structs.asdict(
-        EncodeParams(**{k: v for k, v in given.items() if v is not None})
-    )
-    if given.get("outputs") is None:
+    params = msgspec.structs.asdict(EncodeParams(**taken(given, EncodeParams)))
+    none_left(given, "encode", EncodeOptions.__annotations__)
+    if options.get("outputs") is None:
         del params["outputs"]
     fields = {"params": {name: value for name, value in params.items() if value is not None}}
     return Asked("encode", model, fields, headers, _decoder.decode, _read)
@@ -160,7 +163,8 @@ class EncodeCollector(Collector[Vectors, Encoded]):
         super().__init__(model, count)
         self._dtype: str = params["dtype"]
         empty = "uint8" if self._dtype == "binary" else self._dtype
-        self._empty = np.empty((0, params.get("dimensions", 0)), empty)
+        width: int = params.get("dimensions", 0)
+        self._empty = np.empty((0, width if 0 < width < MOST_DIMENSIONS else 0), empty)
         self._dense: NDArray[Any] | None = None
         self._others: dict[str, dict[int, Row]] = {}
 

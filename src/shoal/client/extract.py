@@ -8,10 +8,11 @@ from typing import Any, Literal
 import msgspec
 
 from shoal.client.failures import ErrorBody
+from shoal.client.options import none_left, taken
 from shoal.client.question import Asked
 from shoal.client.result import Collector, Told
 from shoal.client.turn import TurnOptions, headers_of
-from shoal.errors import ProtocolError
+from shoal.errors import InvalidRequest, ProtocolError
 from shoal.values import ExtractParams, Speech
 from shoal.wire.objects import Extraction
 
@@ -59,14 +60,21 @@ _FIELDS = Extraction.__struct_fields__
 
 
 def asked(model: str, options: ExtractOptions) -> Asked[Extraction]:
-    """Raises `InvalidRequest` for a turn that no header can carry, `TypeError` for no option."""
+    """Raises `InvalidRequest` for what cannot be asked, `TypeError` for what is no option."""
     given: dict[str, Any] = dict(options)
     headers = headers_of(given)
     if isinstance(given.get("labels"), str):
         given["labels"] = (given["labels"],)
     schema = given.pop("schema", None)
-    speech = {name: given.pop(name) for name in Speech.__struct_fields__ if name in given}
-    params = msgspec.structs.asdict(ExtractParams(**given)) | speech | {"schema": schema}
+    if not isinstance(schema, Mapping | None):
+        raise InvalidRequest(
+            f"schema is of type {type(schema).__name__}; a JSON schema as a dict is needed",
+            param="schema",
+        )
+    speech = taken(given, Speech)
+    params = msgspec.structs.asdict(ExtractParams(**taken(given, ExtractParams)))
+    none_left(given, "extract", ExtractOptions.__annotations__)
+    params |= {**speech, "schema": schema}
     params["nested"] = params["nested"] or None  # gateways of before know it not
     fields = {"params": {name: value for name, value in params.items() if value is not None}}
     return Asked("extract", model, fields, headers, _decoder.decode, _read)

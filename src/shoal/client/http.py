@@ -22,12 +22,12 @@ class Endpoint:
     """Where a gateway is, and the key to it. Raises `ConfigError` for a URL that cannot work."""
 
     def __init__(self, base_url: str, api_key: str | None) -> None:
+        _check(base_url)
         self._base_url = base_url.rstrip("/")
         # Vectors do not compress: gzip would only cost time.
         self._headers = {"accept-encoding": "identity"}
         if api_key is not None:
             self._headers["authorization"] = f"Bearer {api_key}"
-        _check(base_url)
 
     def request(self, client: httpx.Client | httpx.AsyncClient, send: Send) -> httpx.Request:
         return client.build_request(
@@ -61,7 +61,7 @@ def answered(response: httpx.Response, body: bytes) -> Answered:
 def _check(base_url: str) -> None:
     try:
         url = httpx.URL(base_url)
-    except httpx.InvalidURL as error:
+    except (httpx.InvalidURL, TypeError) as error:
         raise ConfigError(f"base_url {base_url!r} is no URL: {error}") from None
     if url.scheme not in ("http", "https") or not url.host:
         raise ConfigError(f"base_url {base_url!r} must look like {DEFAULT_URL}")

@@ -6,14 +6,14 @@ Knows no routes, and nothing of sending.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from shoal.client.images import is_image, png
-from shoal.errors import ConfigError, InvalidItem
+from shoal.errors import ConfigError, InvalidItem, InvalidRequest
 
 #: What one item may be; `bytes` are a file, an image or audio, for models that take those. Not named,
 #: as neither library is needed: a PIL image, and a numpy array of pixels, uint8 [height, width, 3].
@@ -40,17 +40,23 @@ class Limits(msgspec.Struct, frozen=True):
     in_flight: int = 4
 
     def __post_init__(self) -> None:
-        if min(self.request_items, self.request_bytes, self.in_flight) < 1:
-            raise ConfigError(f"{self}: every limit must be at least 1")
+        for limit in msgspec.structs.astuple(self):
+            if not isinstance(limit, int) or limit < 1:
+                raise ConfigError(f"{self}: every limit must be a whole number, at least 1")
 
 
 DEFAULT_LIMITS = Limits()
 
 
 def listed(given: Givens) -> Sequence[Given]:
-    """The items as a list, of one where it was given by itself."""
+    """The items as a list, of one where it was given by itself. Raises `InvalidRequest` for none."""
     if isinstance(given, str | bytes | Path) or is_image(given):
         return [given]
+    if not isinstance(given, Iterable) or isinstance(given, Mapping | Set):
+        raise InvalidRequest(
+            f"the items are of type {type(given).__name__}; a list of them, or one, is needed",
+            param="items",
+        )
     return given
 
 
@@ -82,7 +88,7 @@ def _item(given: Given, param: str) -> Item:
     if is_image(given):
         return png(given, param)
     try:
-        if not isinstance(given, dict | set):
+        if not isinstance(given, Mapping | Set):
             return [operator.index(token) for token in given]
     except TypeError:
         pass

@@ -62,7 +62,8 @@ class Job(Generic[T, R]):
             return None
         part = self._parts[self._begun]
         self._begun += 1
-        return Exchange(ItemsQuestion(self._asked, self._items, part), self._policy)
+        question = ItemsQuestion(self._asked, self._items, part, strict=self._call.strict)
+        return Exchange(question, self._policy)
 
     def settle(self, answers: Answers[T]) -> None:
         """Take in what one exchange gave. Raises an item's error if the call is strict."""

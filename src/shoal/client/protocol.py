@@ -8,7 +8,7 @@ monotonic clock) and no route: what is asked, and how answers are read, is a `Qu
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -67,6 +67,9 @@ class Question(Protocol[T_co]):
     def read(self, answer: Answered) -> ShoalError | None:
         """Take in a 2xx answer; return why something has to be asked again, if anything."""
 
+    def refused(self, error: ShoalError, answer: Answered) -> bool:
+        """Take in what a refusal says is at fault; whether anything is left to be asked."""
+
     def result(self) -> T_co:
         """What the answers gave."""
 
@@ -78,7 +81,7 @@ class Retry(msgspec.Struct, frozen=True):
     """How often and how soon to send again.
 
     Attributes:
-        limit: most resends of one request. Six waits last about five seconds: longer than a
+        limit: most resends of one request; 0 for none. Six waits last about five seconds: longer than a
             gateway or broker takes to restart, short enough to learn that nothing listens.
         first_s, cap_s: the wait doubles from the first up to the second.
     """
@@ -86,6 +89,10 @@ class Retry(msgspec.Struct, frozen=True):
     limit: int = 6
     first_s: float = 0.1
     cap_s: float = 5.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.limit, int) or self.limit < 0:
+            raise ConfigError(f"retries is {self.limit!r}; it must be a whole number, 0 for none")
 
     def wait_s(self, resend: int, asked_s: float | None, rng: random.Random) -> float:
         """Wait before resend number `resend` (from 0); `asked_s` is the server's Retry-After.
@@ -97,16 +104,21 @@ class Retry(msgspec.Struct, frozen=True):
         return backoff_s if asked_s is None else asked_s + 0.25 * backoff_s
 
 
+#: Called with why a request is sent again, before it is, and after how many seconds.
+OnRetry = Callable[[ShoalError, float], None]
+
+
 class Policy(msgspec.Struct, frozen=True):
     """What every exchange of a client keeps to; `timeout_s` covers its resends and waits."""
 
     timeout_s: float = 60.0
     retry: Retry = Retry()
     rng: random.Random = msgspec.field(default_factory=random.Random)
+    on_retry: OnRetry | None = None
 
     def __post_init__(self) -> None:
-        if not 0 < self.timeout_s < float("inf"):
-            raise ConfigError(f"timeout_s is {self.timeout_s:g}; it must be a number above 0")
+        if not isinstance(self.timeout_s, int | float) or not 0 < self.timeout_s < float("inf"):
+            raise ConfigError(f"timeout_s is {self.timeout_s!r}; it must be a number above 0")
 
 
 class Exchange(Generic[T]):
@@ -120,6 +132,7 @@ class Exchange(Generic[T]):
         self._question = question
         self._policy = policy
         self._id = f"{policy.rng.getrandbits(64):016x}"
+        self._sends = 0
         self._resends = 0
         self._deadline = 0.0
 
@@ -138,13 +151,23 @@ class Exchange(Generic[T]):
         error = self._failure(outcome)
         if error is None:
             return Finished(self._question.result())
+        if self._refused(error, outcome) and not error.retryable:
+            return self._send(0.0, max(0.0, self._deadline - now))
         retry = self._policy.retry
         wait_s = retry.wait_s(self._resends, error.retry_after_s, self._policy.rng)
         left_s = self._deadline - now - wait_s
         if not error.retryable or self._resends >= retry.limit or left_s <= 0:
             return Finished(self._question.give_up(error))
         self._resends += 1
+        if self._policy.on_retry is not None:
+            self._policy.on_retry(error, wait_s)
         return self._send(wait_s, left_s)
+
+    def _refused(self, error: ShoalError, outcome: Answered | Lost) -> bool:
+        """Whether it is a refusal that leaves something to be asked."""
+        if isinstance(outcome, Lost) or 200 <= outcome.status < 300:
+            return False
+        return self._question.refused(error, outcome)
 
     def _failure(self, outcome: Answered | Lost) -> ShoalError | None:
         if isinstance(outcome, Lost):
@@ -161,6 +184,7 @@ class Exchange(Generic[T]):
             **request.headers,
             # Never rounded to nothing, which a gateway takes for a mistake.
             "x-request-timeout": f"{max(timeout_s, 0.001):.3f}",
-            "x-request-id": f"{self._id}-{self._resends}",
+            "x-request-id": f"{self._id}-{self._sends}",
         }
+        self._sends += 1
         return Send(msgspec.structs.replace(request, headers=headers), wait_s, timeout_s)

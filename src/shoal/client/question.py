@@ -16,7 +16,7 @@ import msgspec
 from shoal.client.failures import MSGPACK, ErrorBody, of_item, reword
 from shoal.client.items import Item
 from shoal.client.protocol import Answered, Request
-from shoal.errors import InvalidRequest, ProtocolError, ShoalError
+from shoal.errors import InvalidRequest, PayloadTooLarge, ProtocolError, ShoalError
 from shoal.values import Task
 
 T = TypeVar("T")
@@ -62,16 +62,30 @@ class Asked(msgspec.Struct, Generic[T], frozen=True):
 
     @property
     def path(self) -> str:
-        if not self.model:
-            raise InvalidRequest("the model's name is empty", param="model")
-        return f"/v1/{self.task}/{quote(self.model, safe='/')}"
+        return f"/v1/{self.task}/{spelled(self.model)}"
+
+
+def spelled(model: str) -> str:
+    """A model's name as a path has it. Raises `InvalidRequest` for what is none."""
+    if not isinstance(model, str) or not model:
+        raise InvalidRequest(f"model is {model!r}; a model's name is needed", param="model")
+    try:
+        return quote(model, safe="/")
+    except UnicodeEncodeError:
+        raise InvalidRequest("the model's name is not valid Unicode", param="model") from None
 
 
 class ItemsQuestion(Generic[T]):
-    """Asks about one range of items; asks again for those with retryable errors."""
+    """Asks about one range of items; asks again for those with retryable errors.
 
-    def __init__(self, asked: Asked[T], items: Sequence[Item], part: range) -> None:
+    `strict`: once one item has an error, nothing more is asked.
+    """
+
+    def __init__(
+        self, asked: Asked[T], items: Sequence[Item], part: range, *, strict: bool = False
+    ) -> None:
         self._asked = asked
+        self._strict = strict
         self._path = asked.path
         self._items = items
         self._open = list(part)
@@ -87,16 +101,43 @@ class ItemsQuestion(Generic[T]):
         return Request("POST", self._path, body, {**_HEADERS, **self._asked.headers})
 
     def read(self, answer: Answered) -> ShoalError | None:
+        found = self._answers(answer)
+        self._found |= found
+        failed = {p: it for p, it in found.items() if isinstance(it, ShoalError)}
+        self._open = [position for position, error in failed.items() if error.retryable]
+        return failed[self._open[0]] if self._open else None
+
+    def refused(self, error: ShoalError, answer: Answered) -> bool:
+        """A refusal for the sake of an item costs the others nothing, if `error` says which it is."""
+        position = self._at_fault(error)
+        if position is None:
+            return False
+        name, message = f"items[{position}]", self._renumbered(error.message)
+        param = self._renumbered(error.param or "items[0]")
+        try:
+            self.read(answer)  # where all items failed it tells of each
+        except ProtocolError:
+            if error.retryable:
+                return False
+            self._open.remove(position)
+        reword(error, message if name in message else f"{name}: {message}", param)
+        self._found[position] = error
+        return bool(self._open) and not self._strict
+
+    def _at_fault(self, error: ShoalError) -> int | None:
+        """The item that a request was refused for; one that is too large may be all there is of it."""
+        named = re.match(r"items\[(\d+)\]", error.param or "")
+        alone = len(self._open) == 1 and isinstance(error, PayloadTooLarge)
+        index = int(named[1]) if named else 0
+        return self._open[index] if (named or alone) and index < len(self._open) else None
+
+    def _answers(self, answer: Answered) -> Answers[T]:
         bodies = self._decode(answer)
         if len(bodies) != len(self._open):
             raise ProtocolError(
                 f"{len(self._open)} items were asked for but {len(bodies)} were answered"
             )
-        for position, body in zip(self._open, bodies, strict=True):
-            self._found[position] = self._of(position, body)
-        failed = {p: it for p in self._open if isinstance(it := self._found[p], ShoalError)}
-        self._open = [position for position, error in failed.items() if error.retryable]
-        return failed[self._open[0]] if self._open else None
+        return {p: self._of(p, body) for p, body in zip(self._open, bodies, strict=True)}
 
     def result(self) -> Answers[T]:
         """What is known of each item."""
@@ -104,7 +145,7 @@ class ItemsQuestion(Generic[T]):
 
     def give_up(self, error: ShoalError) -> Answers[T]:
         if self._found:
-            return self._found
+            return {**dict.fromkeys(self._open, error), **self._found}
         param = error.param and self._renumbered(error.param)
         reword(error, self._renumbered(error.message), param)
         raise error
@@ -127,7 +168,8 @@ class ItemsQuestion(Generic[T]):
     def _item_error(self, position: int, body: ErrorBody) -> ShoalError:
         error, name = of_item(body), f"items[{position}]"
         message = self._renumbered(error.message)
-        reword(error, message if name in message else f"{name}: {message}", name)
+        param = name if body.param is None or body.param.startswith("items[") else body.param
+        reword(error, message if name in message else f"{name}: {message}", param)
         return error
 
     def _renumbered(self, text: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.client.items import Item
+from shoal.client.options import none_left, taken
 from shoal.client.question import Asked, ItemBody
 from shoal.client.result import Collector, Told
 from shoal.client.turn import TurnOptions, headers_of
@@ -45,10 +46,11 @@ _decoder = msgspec.msgpack.Decoder(_Body)
 
 
 def asked(model: str, query: Item, options: ScoreOptions) -> Asked[float]:
-    """Raises `InvalidRequest` for a turn that no header can carry, `TypeError` for no option."""
+    """Raises `InvalidRequest` for what cannot be asked, `TypeError` for what is no option."""
     given: dict[str, Any] = dict(options)
     headers = headers_of(given)
-    params = msgspec.structs.asdict(ScoreParams(b"", **given))
+    params = msgspec.structs.asdict(ScoreParams(b"", **taken(given, ScoreParams)))
+    none_left(given, "score", ScoreOptions.__annotations__)
     del params["query"]
     told = {name: value for name, value in params.items() if value is not None}
     fields = {"query": query, "params": told}

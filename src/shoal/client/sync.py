@@ -20,7 +20,16 @@ from shoal.client.http import DEFAULT_URL, TIMED_OUT, Endpoint, answered
 from shoal.client.items import DEFAULT_LIMITS, Given, Givens, Limits
 from shoal.client.job import Call, Job, Report
 from shoal.client.progress import reporting
-from shoal.client.protocol import Answered, Exchange, Finished, Lost, Policy, Retry, Send
+from shoal.client.protocol import (
+    Answered,
+    Exchange,
+    Finished,
+    Lost,
+    OnRetry,
+    Policy,
+    Retry,
+    Send,
+)
 from shoal.client.question import Answers
 from shoal.client.score import Scored, ScoreOptions
 from shoal.errors import RequestCancelled
@@ -41,6 +50,7 @@ class Client:
         retries: most resends of one request; 0 for none.
         limits: size and number of the requests a large input is cut into.
         http: an httpx client of your own, for proxies, certificates and the like; you close it.
+        on_retry: called with (why, seconds until then) before a request is sent again.
     """
 
     def __init__(
@@ -52,8 +62,9 @@ class Client:
         retries: int = Retry().limit,
         limits: Limits = DEFAULT_LIMITS,
         http: httpx.Client | None = None,
+        on_retry: OnRetry | None = None,
     ) -> None:
-        self._api = Api(Policy(timeout_s, Retry(retries)), limits)
+        self._api = Api(Policy(timeout_s, Retry(retries), on_retry=on_retry), limits)
         self._endpoint = Endpoint(base_url, api_key)
         self._own = http is None
         self._http = http or httpx.Client()

@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
+from shoal.client.options import taken
 from shoal.errors import InvalidRequest
 
 
@@ -54,5 +55,4 @@ class Turn(msgspec.Struct, frozen=True):
 
 def headers_of(options: dict[str, Any]) -> Mapping[str, str]:
     """The headers of a call, whose turn is taken out of its `options`. Raises `InvalidRequest`."""
-    turn = {name: options.pop(name) for name in Turn.__struct_fields__ if name in options}
-    return Turn(**turn).headers()
+    return Turn(**taken(options, Turn)).headers()

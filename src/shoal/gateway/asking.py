@@ -10,10 +10,11 @@ from functools import partial
 import msgspec
 
 from shoal.catalog.card import Card
-from shoal.errors import ErrorInfo, InvalidRequest
+from shoal.errors import DeadLettered, ErrorInfo, InvalidRequest
 from shoal.gateway.body import ItemLimits
+from shoal.gateway.envelope import Envelope, error_response, item_failed
 from shoal.gateway.headers import asked_timeout_s
-from shoal.gateway.http import Request
+from shoal.gateway.http import Request, Response
 from shoal.gateway.job import Job
 from shoal.gateway.replies import Answer, ItemAnswer, items_of
 from shoal.gateway.service import Gateway
@@ -69,15 +70,21 @@ class Answers:
             for answer in self._answers
         )
 
-    def first_failure(self) -> tuple[int, ErrorInfo] | None:
-        """Position and error of the first item that failed; None if none did."""
+    def first_failure(self) -> tuple[int | None, ErrorInfo] | None:
+        """Position and error of the first item that failed; None if none did.
+
+        The position is None where no item is at fault: the model is, or a parameter that the error
+        names.
+        """
         for answer in self._answers:
             start, reply = answer.span.start, answer.reply
             if reply.error is not None:
-                return start, reply.error
+                crashed = reply.error.code == DeadLettered.code
+                return start if crashed else None, reply.error
             if reply.errors:
                 first = min(reply.errors)
-                return start + first, reply.errors[first]
+                error = reply.errors[first]
+                return (start + first if error.param is None else None), error
         return None
 
 
@@ -158,6 +165,20 @@ def item_limits(gateway: Gateway, card: Card) -> ItemLimits:
     settings = gateway.settings
     media_bytes = settings.max_media_bytes if card.takes_media else None
     return ItemLimits(settings.max_items, settings.max_item_bytes, media_bytes)
+
+
+def refusal(answers: Answers, named: str, envelope: Envelope) -> Response | None:
+    """The response of a request that fails with its first bad item; None if none is bad.
+
+    `named`: what the route calls an item, as ``input[{}]``.
+    """
+    failure = answers.first_failure()
+    if failure is None:
+        return None
+    position, error = failure
+    if position is None:
+        return error_response(error, envelope)
+    return item_failed(error, named.format(position), envelope)
 
 
 async def read_body(gateway: Gateway, request: Request) -> Buffer:

@@ -6,13 +6,14 @@ Decides JSON or MessagePack, and when a request fails with its items. It must no
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from shoal.catalog.card import Card
-from shoal.errors import UnsupportedMediaType
+from shoal.errors import ErrorInfo, UnsupportedMediaType
 from shoal.gateway.asking import Answers, Question, ask, card_for, item_limits, read_body
 from shoal.gateway.body import ItemLimits
-from shoal.gateway.envelope import error_response
+from shoal.gateway.envelope import error_response, native
 from shoal.gateway.headers import JSON, MSGPACK, MSGPACK_TYPES, media_type
 from shoal.gateway.http import Request, Response
 from shoal.gateway.render import json_list, located, msgpack_list
@@ -99,12 +100,17 @@ def body_encoding(request: Request) -> Encoding:
 
 
 async def native_response(request: Request, model: str, answers: Answers, shape: Shape) -> Response:
-    """One entry an item, or the error of the first one if all failed."""
+    """One entry an item; beside the error of the first one if all failed, and none where no item is
+    at fault."""
     msgpack = request.wants_msgpack
     failure = answers.first_failure()
     if failure is not None and answers.all_failed:
-        error = located(failure[1], f"items[{failure[0]}]")
-        return error_response(error, msgpack=msgpack)
+        position, error = failure
+        if position is None:
+            return error_response(located(error, None), msgpack=msgpack)
+        entries = [shape(item, msgpack) for item in await answers.every()]
+        error = located(error, f"items[{position}]")
+        return error_response(error, partial(_beside, entries), msgpack=msgpack)
     parts = ([shape(item, msgpack) for item in unit] for unit in answers.units())
     usage = {"usage": {"tokens": answers.tokens}}
     if msgpack:
@@ -112,3 +118,7 @@ async def native_response(request: Request, model: str, answers: Answers, shape:
         pieces = await msgpack_list(parts, fields, "items", answers.items)
         return Response(pieces, content_type=MSGPACK)
     return Response(await json_list(parts, {"model": model}, "items", usage))
+
+
+def _beside(entries: list[dict[str, Any]], error: ErrorInfo) -> dict[str, Any]:
+    return {**native(error), "items": entries}

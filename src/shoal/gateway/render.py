@@ -94,8 +94,11 @@ def _row(row: Row, vector: Callable[[Vector], Any]) -> Any:
     return vector(row)
 
 
-def located(error: ErrorInfo, where: str) -> ErrorInfo:
-    """`error` with the item it is of as its `param`."""
+def located(error: ErrorInfo, where: str | None) -> ErrorInfo:
+    """`error` with what is at fault as its `param`: the parameter that a worker named, else `where`."""
+    named = error.param
+    if named is not None:
+        where = named if named == "query" else f"params.{named}"
     return msgspec.structs.replace(error, param=where)
 
 

@@ -53,10 +53,17 @@ class ErrorDetail(msgspec.Struct, frozen=True):
     param: str | None
 
 
-class ErrorAnswer(msgspec.Struct, frozen=True):
-    """Body of every error on the native routes."""
+class FailedItem(msgspec.Struct, frozen=True):
+    """An item that has no answer."""
 
     error: ErrorDetail
+
+
+class ErrorAnswer(msgspec.Struct, frozen=True):
+    """Body of every error on the native routes; where all items failed, each one's beside the first's."""
+
+    error: ErrorDetail
+    items: list[FailedItem] = []
 
 
 class OpenAIErrorDetail(msgspec.Struct, frozen=True):

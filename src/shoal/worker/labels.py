@@ -41,7 +41,8 @@ class Classifier(msgspec.Struct, frozen=True):
             if label not in known:
                 raise InvalidRequest(
                     f"this model has no label '{label[:80]}'{nearest(label, known)}; it has "
-                    f"{', '.join(known)}"
+                    f"{', '.join(known)}",
+                    param="labels",
                 )
         return frozenset(params.labels)
 

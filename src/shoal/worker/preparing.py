@@ -109,7 +109,7 @@ def prepare(unit: Unit, contents: Contents, preparer: Preparer) -> Outcome:
     read = [_read(content, unit.encoding, chat=chat) for content in contents]
     query = _query_of(unit)
     if isinstance(query, ShoalError):
-        return [InvalidItem(f"the query: {query.message}")] * len(read)
+        return [InvalidItem(f"the query: {query.message}", param="query")] * len(read)
     good = [item for item in read if not isinstance(item, ShoalError)]
     try:
         outcomes = iter(preparer.prepare(good, unit.params, query))

@@ -10,11 +10,11 @@ from typing import Annotated, Any, Literal, cast
 import msgspec
 from msgspec import Meta
 
-from shoal.gateway.asking import Answers, Question, ask, card_for, item_limits
+from shoal.gateway.asking import Answers, Question, ask, card_for, item_limits, refusal
 from shoal.gateway.body import BodyDecoder, checked_items
 from shoal.gateway.compat.bodies import read_json
 from shoal.gateway.compat.inputs import INPUT_SCHEMA, inputs
-from shoal.gateway.envelope import item_failed, openai
+from shoal.gateway.envelope import openai
 from shoal.gateway.http import Request, Response
 from shoal.gateway.options import EncodeOptions, checked_params
 from shoal.gateway.render import Vector, base64_text, json_list
@@ -74,10 +74,8 @@ class EmbeddingsRoute:
         )
         body = msgspec.structs.replace(body, input=_READ)  # only the items view it now
         answers = await ask(gateway, request, Question(card, params, "json", items))
-        failure = answers.first_failure()
-        if failure is not None:
-            position, error = failure
-            return item_failed(error, f"input[{position}]", openai)
+        if (refused := refusal(answers, "input[{}]", openai)) is not None:
+            return refused
         return await _success(body, answers)
 
 

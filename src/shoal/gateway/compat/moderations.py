@@ -12,11 +12,11 @@ from msgspec import Meta
 
 from shoal.catalog.card import Card
 from shoal.errors import InvalidItem, InvalidRequest
-from shoal.gateway.asking import Question, ask, card_for, item_limits
+from shoal.gateway.asking import Question, ask, card_for, item_limits, refusal
 from shoal.gateway.body import KINDS, LIST, MAP, BodyDecoder, checked_items
 from shoal.gateway.compat.bodies import read_json
 from shoal.gateway.compat.inputs import inputs
-from shoal.gateway.envelope import item_failed, openai
+from shoal.gateway.envelope import openai
 from shoal.gateway.extract import told
 from shoal.gateway.http import Request, Response
 from shoal.gateway.replies import ItemAnswer
@@ -92,8 +92,8 @@ class ModerationsRoute:
         answers = await ask(
             gateway, request, Question(card, ExtractParams(None, 0.0), "json", items)
         )
-        if (failure := answers.first_failure()) is not None:
-            return item_failed(failure[1], f"input[{failure[0]}]", openai)
+        if (refused := refusal(answers, "input[{}]", openai)) is not None:
+            return refused
         results = [_result(item, card) for item in await answers.every()]
         return Response(msgspec.json.encode(ModerationsAnswer(request.id, model, results)))
 

@@ -16,10 +16,9 @@ from msgspec import Meta
 
 from shoal.catalog.card import Card
 from shoal.errors import ErrorInfo, InvalidItem, InvalidRequest
-from shoal.gateway.asking import Answers, Question, ask, card_for, item_limits
+from shoal.gateway.asking import Answers, Question, ask, card_for, item_limits, refusal
 from shoal.gateway.body import KINDS, MAP, TEXT, BodyDecoder, checked_items
 from shoal.gateway.compat.bodies import read_json
-from shoal.gateway.envelope import item_failed
 from shoal.gateway.http import Request, Response
 from shoal.gateway.score import checked_query, document_tokens, score_of
 from shoal.gateway.service import Gateway
@@ -156,9 +155,8 @@ class RerankRoute:
         shown = body.documents if body.return_documents else []
         body = msgspec.structs.replace(body, documents=[])  # only the items view it now
         answers = await ask(gateway, request, Question(card, params, "json", texts))
-        failure = answers.first_failure()
-        if failure is not None:
-            return item_failed(failure[1], f"documents[{failure[0]}]", cohere)
+        if (refused := refusal(answers, "documents[{}]", cohere)) is not None:
+            return refused
         places, scores = await ranked(answers, body.top_n)
         results = [
             Ranked(place, score, _document(shown[place]) if shown else None)

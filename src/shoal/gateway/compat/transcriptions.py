@@ -15,12 +15,12 @@ from msgspec import Meta
 
 from shoal.catalog.card import Card
 from shoal.errors import InvalidRequest
-from shoal.gateway.asking import Answers, Question, ask, card_for, item_limits, read_body
+from shoal.gateway.asking import Answers, Question, ask, card_for, item_limits, read_body, refusal
 from shoal.gateway.body import BodyDecoder, checked_item
 from shoal.gateway.compat.media import media_item
 from shoal.gateway.compat.multipart import Field, read_form
 from shoal.gateway.compat.subtitles import srt, vtt
-from shoal.gateway.envelope import item_failed, openai
+from shoal.gateway.envelope import openai
 from shoal.gateway.extract import ExtractOptions, extract_params, told
 from shoal.gateway.http import Request, Response
 from shoal.gateway.service import Gateway
@@ -103,8 +103,8 @@ class TranscriptionsRoute:
         form = msgspec.structs.replace(form, file=None)
         fields.clear()  # only the item is left
         answers = await ask(gateway, request, question)
-        if (failure := answers.first_failure()) is not None:
-            return item_failed(failure[1], "file", openai)
+        if (refused := refusal(answers, "file", openai)) is not None:
+            return refused
         transcript = _transcript(answers)
         if transcript.get("language") is None and len(card.languages) == 1:
             transcript["language"] = card.languages[0]

@@ -100,14 +100,16 @@ class OwnLabels:
         """An image each, and all labels once beside them."""
         labels = tuple(dict.fromkeys(params.labels or self._task.labels))
         if not labels:
-            raise InvalidRequest("this model takes any labels, and needs some: give `labels`")
+            raise InvalidRequest(
+                "this model takes any labels, and needs some: give `labels`", param="labels"
+            )
         said = [self._template.replace("{label}", label) for label in labels]
         texts: list[Prepared] = []
         for label, text in zip(
             labels, self._texts.prepare([*said], EncodeParams(truncate=False)), strict=True
         ):
             if isinstance(text, ShoalError):
-                raise InvalidRequest(f"label '{label[:80]}': {text.message}")
+                raise InvalidRequest(f"label '{label[:80]}': {text.message}", param="labels")
             texts.append(text)
         several_fit = params.multi_label
         finish = Matches(

@@ -84,7 +84,9 @@ class Transcripts:
         if task is not None:
             ids.append(task)
         elif asked.task == "translate":
-            raise InvalidRequest("this model cannot translate: it was taught one language alone")
+            raise InvalidRequest(
+                "this model cannot translate: it was taught one language alone", param="task"
+            )
         return np.array(ids, np.int32)
 
     def _language(self, code: str | None) -> list[int]:
@@ -92,14 +94,15 @@ class Transcripts:
             if code is None or [code.lower()] == self._own:
                 return []
             only = f": it knows {self._own[0]} alone" if len(self._own) == 1 else ""
-            raise InvalidRequest(f"this model takes no language{only}")
+            raise InvalidRequest(f"this model takes no language{only}", param="language")
         if code is None:
             return [_HEARD]
         token = self._codes.get(code.lower())
         if token is None:
             raise InvalidRequest(
                 f"this model does not know the language '{code[:20]}'{nearest(code, self._codes)}; "
-                f"it knows {', '.join(self._codes)}"
+                f"it knows {', '.join(self._codes)}",
+                param="language",
             )
         return [token]
 
@@ -108,11 +111,14 @@ class Transcripts:
         if text is None or not text.strip():
             return []
         if self._previous is None:
-            raise InvalidRequest("this model reads no prompt: it has no <|startofprev|>")
+            raise InvalidRequest(
+                "this model reads no prompt: it has no <|startofprev|>", param="prompt"
+            )
         ids = self._tokenizer.encode(f" {text.strip()}", add_special_tokens=False).ids
         special = self._rules.eos_token_id
         if any(token >= special for token in ids):
             raise InvalidRequest(
-                "the prompt has special tokens of the model in it; send text alone"
+                "the prompt has special tokens of the model in it; send text alone",
+                param="prompt",
             )
         return [self._previous, *ids[-self._most_prompt :]]

@@ -112,13 +112,17 @@ class ZeroShotTexts:
         """Raises `InvalidRequest` where there are no labels, or one is too long."""
         labels = tuple(dict.fromkeys(params.labels or ()))
         if not labels:
-            raise InvalidRequest("this model takes any labels, and needs some: give `labels`")
+            raise InvalidRequest(
+                "this model takes any labels, and needs some: give `labels`", param="labels"
+            )
         room = self._pairs.room
         said = [self._template.replace("{label}", label) for label in labels]
         claims = list(self._tokens.content(said, room))
         for label, claim in zip(labels, claims, strict=True):
             if len(claim) >= room:
-                raise InvalidRequest(f"label '{label[:80]}' leaves no room for a text")
+                raise InvalidRequest(
+                    f"label '{label[:80]}' leaves no room for a text", param="labels"
+                )
         multi_label = params.multi_label
         finish = ZeroShot(
             labels,

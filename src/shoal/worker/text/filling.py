@@ -34,7 +34,8 @@ def matched(fields: Sequence[Field], names: Sequence[str]) -> list[Labelled]:
         if label is None:
             raise InvalidRequest(
                 f"schema: '{field.name}' is none of this model's labels, which are "
-                f"{', '.join(names)}; say which by `x-label`"
+                f"{', '.join(names)}; say which by `x-label`",
+                param="schema",
             )
         found.append((field, label))
     return found

@@ -37,7 +37,7 @@ class LateTexts:
         asked = msgspec.structs.replace(self._asked(QUERY, params), instruction=params.instruction)
         (first,) = self._texts.compared([query], asked, None, query=True)
         if isinstance(first, ShoalError):
-            raise first
+            raise type(first)(f"the query: {first.message}", param="query")
         asked = self._asked(DOCUMENT, params)
         finish_of = partial(compared, self._card)
         return [*self._texts.compared(items, asked, finish_of, query=False), first]

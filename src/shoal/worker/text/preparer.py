@@ -57,7 +57,7 @@ class TextPreparer:
                 return self._encode.prepare(items, params)
             case ScoreParams():
                 if not isinstance(query, str):
-                    raise InvalidItem("the query must be a text")
+                    raise InvalidItem("the query must be a text", param="query")
                 if self._score is not None:
                     return self._score.prepare(items, params, query)
             case ExtractParams():

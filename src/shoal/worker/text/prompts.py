@@ -46,5 +46,5 @@ def check_room(tokens: Tokens, prompt: str, room: int) -> None:
     if len(content) >= room:
         raise InvalidRequest(
             f"the instruction leaves no room for a text: the model takes {tokens.limit} tokens",
-            param="params.instruction",
+            param="instruction",
         )

@@ -89,16 +89,21 @@ class SpanTexts:
         named = [label for _, label in fields] or params.labels or self._task.labels
         labels = tuple(dict.fromkeys(named))
         if not labels:
-            raise InvalidRequest("this model finds what it is told to: give `labels`")
-        prompts = self._prompts(labels)
+            raise InvalidRequest(
+                "this model finds what it is told to: give `labels`", param="labels"
+            )
+        prompts = self._prompts(labels, "schema" if fields else "labels")
 
         def made(text: _Text) -> Prepared:
             return filling(self._prepared(text, prompts, params), text.words.text, fields)
 
         return each(items, self._texts(texts_in(items)), made, text_only)
 
-    def _prompts(self, labels: tuple[str, ...]) -> list[_Prompt]:
-        """One, or as many as hold all labels. Raises `InvalidRequest` for one that none holds."""
+    def _prompts(self, labels: tuple[str, ...], given: str) -> list[_Prompt]:
+        """One, or as many as hold all labels.
+
+        Raises `InvalidRequest` for one that none holds, of the parameter that they were `given` in.
+        """
         groups: list[list[tuple[str, list[int]]]] = [[]]
         left = room = self._room - 1
         for label, encoding in zip(
@@ -106,9 +111,11 @@ class SpanTexts:
         ):
             needed = 1 + len(encoding.ids)
             if not encoding.ids:
-                raise InvalidRequest(f"label '{label[:80]}' has no letters that this model knows")
+                text = f"label '{label[:80]}' has no letters that this model knows"
+                raise InvalidRequest(text, param=given)
             if needed > room:
-                raise InvalidRequest(f"label '{label[:80]}' leaves no room for a text")
+                text = f"label '{label[:80]}' leaves no room for a text"
+                raise InvalidRequest(text, param=given)
             if needed > left:
                 groups.append([])
                 left = room

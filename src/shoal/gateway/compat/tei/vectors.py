@@ -7,11 +7,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from shoal.gateway.asking import Answers, Question, ask, card_for, item_limits
+from shoal.gateway.asking import Answers, Question, ask, card_for, item_limits, refusal
 from shoal.gateway.body import BodyDecoder, checked_items
 from shoal.gateway.compat.inputs import inputs
 from shoal.gateway.compat.tei.bodies import EmbedBody, SimilarityBody, check_direction, tei
-from shoal.gateway.envelope import item_failed
 from shoal.gateway.http import Request, Response
 from shoal.gateway.options import EncodeOptions, checked_params
 from shoal.gateway.render import Vector, json_array
@@ -85,10 +84,7 @@ _SHAPES: dict[str, Callable[[Any], Any]] = {"sparse": _terms}
 
 def failed(answers: Answers, name: str = "inputs") -> Response | None:
     """The response of a request that fails with its first bad item; None if none is."""
-    failure = answers.first_failure()
-    if failure is None:
-        return None
-    return item_failed(failure[1], f"{name}[{failure[0]}]", tei)
+    return refusal(answers, f"{name}[{{}}]", tei)
 
 
 async def similarity(
