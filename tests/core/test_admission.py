@@ -315,8 +315,11 @@ def test_a_model_that_failed_to_load_fails_fast_with_the_reason() -> None:
     assert "config.json is missing" in error.message
     assert instructions[1:] == [ev.Cancel("a")]
     assert isinstance(failure(admission.handle(arrived("b", rate=failed), 2)), ModelLoadFailed)
-    unserved = ev.Rate(0.0, 1.0, failed="pip install 'shoal[onnx]'", unserved=True)
+    assert error.retry_after_s is None
+    unserved = ev.Rate(0.0, 1.0, failed="pip install 'shoal[onnx]'", unserved=True, again_at=44.5)
     refused = failure(admission.handle(arrived("c", rate=unserved), 3))
+    assert refused.retry_after_s == 42
+    assert refused.message.endswith("; it is not tried again for 42 s")
     assert (refused.status, refused.code) == (501, "runtime_missing")
     assert admission.outstanding().outstanding_s == {}
 

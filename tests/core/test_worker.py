@@ -331,6 +331,29 @@ def test_a_model_that_failed_may_be_asked_for_again_after_its_cooldown() -> None
     assert (core.models["n"].state, core.models["n"].reason) == ("absent", None)
 
 
+def test_a_model_whose_files_were_mended_is_tried_before_its_cooldown_ends() -> None:
+    core = worker(cooldown_s=60.0)
+    core.handle(ev.Ticked(), 0.0)
+    core.handle(ev.RuntimeStarted("cpu", "fake"), 0.0)
+    core.handle(ev.LoadFailed("cpu", "m", "no such file"), 1.0)
+    assert core.handle(ev.FilesChanged("m"), 2.0) == [ev.Load("cpu", "m")]
+    core.handle(ev.LoadFailed("cpu", "m", "torn"), 3.0)
+    assert core.models["m"].failed_until == 63.0, "other files are no second try of the same"
+    core.handle(ev.FilesChanged("n"), 3.0)  # it did not fail
+    assert core.models["n"].state == "absent"
+
+
+def test_who_waits_for_a_model_that_fails_is_told_when_it_is_tried_again() -> None:
+    core = worker(pinned=[], cooldown_s=60.0)
+    demand(core, 0.0)
+    core.handle(ev.RuntimeStarted("cpu", "fake"), 0.0)
+    core.handle(ev.Arrived(head(model="n"), 7, 0), 0.5)
+    (fail,) = core.handle(ev.LoadFailed("cpu", "n", "no such file"), 1.0)
+    assert isinstance(fail, ev.Fail)
+    told = "model 'n' cannot be loaded: no such file; it is not tried again for 60 s"
+    assert (fail.error.message, fail.error.retry_after_s) == (told, 60)
+
+
 def test_a_pinned_model_that_failed_is_loaded_again_after_its_cooldown() -> None:
     core = worker(cooldown_s=60.0)
     core.handle(ev.Ticked(), 0.0)

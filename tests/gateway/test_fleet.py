@@ -54,6 +54,14 @@ def test_a_failure_counts_only_where_nobody_has_or_loads_the_model() -> None:
     assert fleet(pulse("a", FAILED), pulse("b", FAILED)).rate(card()).failed == "broken"
 
 
+def test_the_first_worker_that_may_try_again_tells_when_that_is() -> None:
+    made = Fleet("default")
+    made.heard(pulse("a", msgspec.structs.replace(FAILED, again_s=60.0)), 100.0)
+    made.heard(pulse("b", msgspec.structs.replace(FAILED, again_s=5.0)), 110.0)
+    assert made.rate(card()).again_at == 115.0
+    assert fleet().rate(card()).again_at == 0.0
+
+
 def test_a_worker_that_has_not_tried_may_still_load_it() -> None:
     assert fleet(pulse("a", FAILED), pulse("b", None)).rate(card()).failed is None
 

@@ -207,12 +207,16 @@ async def test_a_model_that_cannot_be_loaded_is_502_with_the_reason(
     Held(worker)
     waiting = asyncio.create_task(gateway.encode(["a"]))
     await until(lambda: worker.units)
-    worker.state = ModelPulse("failed", 0, 0.0, 0.0, reason="model.safetensors is cut short")
+    worker.state = ModelPulse(
+        "failed", 0, 0.0, 0.0, reason="model.safetensors is cut short", again_s=60.0
+    )
     worker.pulse()
     response = await waiting
     assert response.status_code == 502
     assert "model.safetensors is cut short" in response.json()["error"]["message"]
     assert response.json()["error"]["retryable"] is False
+    assert 50 < int(response.headers["retry-after"]) <= 60
+    assert "it is not tried again for" in response.json()["error"]["message"]
     assert (await gateway.encode(["a"])).status_code == 502
     assert len(worker.units) == 1
     worker.reset()

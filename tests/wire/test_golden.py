@@ -173,6 +173,7 @@ EXAMPLES: dict[str, codec.Message] = {
                 0.1,
                 2,
                 True,
+                42.5,
             )
         },
         units_held=4,

@@ -13,6 +13,7 @@ from typing import assert_never, get_args
 
 from shoal.core import admission_events as ev
 from shoal.core.backlog import LEAST_OUTSTANDING_S, Backlog, Held
+from shoal.core.cooldowns import load_error
 from shoal.core.peers import Peers
 from shoal.core.recent import Recent
 from shoal.errors import (
@@ -20,7 +21,6 @@ from shoal.errors import (
     ModelLoadFailed,
     Overloaded,
     RequestCancelled,
-    RuntimeMissing,
     ShoalError,
 )
 from shoal.values import TrafficClass
@@ -97,7 +97,7 @@ class Admission:
             case ev.Replied():
                 return self._replied(event, now)
             case ev.Arrived():
-                return self._arrived(event)
+                return self._arrived(event, now)
             case ev.PublishRefused():
                 return self._end_of(event.unit, event.error, now)
             case ev.PublishFailed():
@@ -119,9 +119,9 @@ class Admission:
 
     # --- taking a request in ------------------------------------------------------------------
 
-    def _arrived(self, event: ev.Arrived) -> list[ev.Instruction]:
+    def _arrived(self, event: ev.Arrived, now: float) -> list[ev.Instruction]:
         request = Held(event)
-        refusal = self._refusal(event, sum(request.seconds.values()))
+        refusal = self._refusal(event, sum(request.seconds.values()), now)
         if refusal is not None:
             return [ev.Fail(event.request, refusal)]
         key = (request.model, request.klass)
@@ -137,9 +137,9 @@ class Admission:
             released.append(ev.Announce(event.model))
         return released
 
-    def _refusal(self, event: ev.Arrived, cost_s: float) -> ShoalError | None:
+    def _refusal(self, event: ev.Arrived, cost_s: float, now: float) -> ShoalError | None:
         if event.rate.failed is not None:
-            return _load_failed(event.model, event.rate.failed, event.rate.unserved)
+            return _load_failed(event.model, event.rate.failed, event.rate, now)
         key = (event.model, event.klass)
         backlog, others = self._backlogs.get(key), self._peers.of(*key)
         if backlog is None:
@@ -186,7 +186,7 @@ class Admission:
                 continue
             backlog.rate = event.rate
             if event.rate.failed is not None:
-                error = _load_failed(event.model, event.rate.failed, event.rate.unserved)
+                error = _load_failed(event.model, event.rate.failed, event.rate, now)
                 requests = list(backlog.requests.values())
                 out += _joined([ev.Fail(r.id, error), *self._drop(r, now)] for r in requests)
             out += self._release(event.model, klass)
@@ -272,9 +272,8 @@ def _why_late(request: Held, rate: ev.Rate) -> str:
     )
 
 
-def _load_failed(model: str, reason: str, unserved: bool) -> ModelLoadFailed:
-    kind = RuntimeMissing if unserved else ModelLoadFailed
-    return kind(f"model '{model}' cannot be loaded: {reason}")
+def _load_failed(model: str, reason: str, rate: ev.Rate, now: float) -> ModelLoadFailed:
+    return load_error(model, reason, rate.again_at - now, unserved=rate.unserved)
 
 
 def _joined(parts: Iterable[list[ev.Instruction]]) -> list[ev.Instruction]:

@@ -18,6 +18,7 @@ class Rate(msgspec.Struct, frozen=True):
         lanes: lanes where the model is resident.
         failed: why a worker cannot load the model; None while any has it or is loading it.
         unserved: it failed on all of them for want of its runtime's packages.
+        again_at: when the first of them may try again what failed; 0: not told.
         longest_item_s: what an item of the model's maximum length costs; longer ones are cut.
         batch_s: predicted seconds of a full batch.
     """
@@ -29,6 +30,7 @@ class Rate(msgspec.Struct, frozen=True):
     unserved: bool = False
     longest_item_s: float = float("inf")
     batch_s: float = 0.1
+    again_at: float = 0.0
 
     def seconds(self, bytes_: int, items: int) -> float:
         """Predicted seconds of so many items of so many bytes together."""

@@ -3,14 +3,18 @@
 One worker's failure may be its machine's own, so others may still try. What two workers failed at
 is taken for the model's fault: then nobody tries before the cooldown is over, and who tries first
 tries for all, as the others hear of it. Each round of failures makes the cooldown twice as long,
-until the model is resident anywhere. It must not know lanes, demand or why a load fails.
+until the model is resident anywhere, or its files are others. What callers are told of it is said here.
+It must not know lanes, demand or why a load fails.
 """
 
 from __future__ import annotations
 
+from math import ceil
 from zlib import crc32
 
 import msgspec
+
+from shoal.errors import ModelLoadFailed, RuntimeMissing
 
 #: Workers whose failure makes it the model's.
 WITNESSES = 2
@@ -19,6 +23,17 @@ LONGEST_S = 600.0
 #: Between the tries of two workers, on average: a small load and a pulse that tells how it went.
 STEP_S = 1.0
 _MOST_DOUBLINGS = 16
+
+
+def load_error(model: str, reason: str, again_s: float, *, unserved: bool) -> ModelLoadFailed:
+    """What the callers of a model that cannot be loaded are told; it may be tried in `again_s`.
+
+    `unserved`: for want of the packages of its runtime.
+    """
+    kind = RuntimeMissing if unserved else ModelLoadFailed
+    left_s = max(0, ceil(again_s))
+    when = f"; it is not tried again for {left_s} s" if left_s else ""
+    return kind(f"model '{model}' cannot be loaded: {reason}{when}", retry_after_s=left_s or None)
 
 
 class _Trouble(msgspec.Struct):
@@ -61,7 +76,8 @@ class Cooldowns:
         return self._until(model, trouble) if len(trouble.failures) >= WITNESSES else None
 
     def well(self, model: str) -> bool:
-        """It is resident here or elsewhere; whether it was taken for broken until now."""
+        """It is resident here or elsewhere, or its files are others than those that could not be
+        loaded; whether it was taken for broken until now."""
         trouble = self._troubles.pop(model, None)
         return trouble is not None and trouble.shared
 

@@ -208,6 +208,12 @@ class Residency:
                 ):
                     self._hold(model, model.reason or told.reason or "no reason given", until)
 
+    def mended(self, model: ModelState) -> None:
+        """Its files are others than those that could not be loaded: that says nothing of these."""
+        if self._cooling.pop(model.spec.name, None) is not None:
+            self._cooldowns.well(model.spec.name)
+            self._try_again(model)
+
     def _well(self, model: ModelState) -> None:
         name = model.spec.name
         if self._cooldowns.well(name) and self._cooling.pop(name, None) is not None:

@@ -13,7 +13,7 @@ from typing import assert_never
 
 from shoal.core import events as ev
 from shoal.core.config import WorkerConfig
-from shoal.core.cooldowns import Cooldowns
+from shoal.core.cooldowns import Cooldowns, load_error
 from shoal.core.delivery import Units
 from shoal.core.dispatch import Dispatch
 from shoal.core.events import Instruction
@@ -26,7 +26,6 @@ from shoal.core.pulling import Pulls
 from shoal.core.residency import Residency
 from shoal.core.returning import AT_ONCE_S, SLOW, Returning
 from shoal.core.seats import Seats
-from shoal.errors import ModelLoadFailed, RuntimeMissing
 
 NEVER = -math.inf
 #: Events from which nothing else follows while nothing is due; one in four or more.
@@ -163,6 +162,8 @@ class WorkerCore:
                 model = self.models[event.model]
                 self._residency.fetch_failed(model, event, now)
                 return self._fail_units(model, now)
+            case ev.FilesChanged():
+                self._residency.mended(self.models[event.model])
             case ev.LoadFailed():
                 return self._load_failed(event, now)
             case ev.DemandSeen():
@@ -271,9 +272,9 @@ class WorkerCore:
         """Answer what waits for a model that cannot be loaded; nothing where it is elsewhere."""
         if model.state != "failed":
             return []
-        name = model.spec.name
-        kind = RuntimeMissing if model.unserved else ModelLoadFailed
-        error = kind(f"model '{name}' could not be loaded: {model.reason}").info
+        name, again_s = model.spec.name, model.failed_until - now
+        reason = model.reason or "no reason given"
+        error = load_error(name, reason, again_s, unserved=model.unserved).info
         return [i for unit in self.units.of_model(name) for i in self.units.fail(unit, error, now)]
 
     def _drain(self, now: float) -> list[Instruction]:

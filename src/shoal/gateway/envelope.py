@@ -70,6 +70,6 @@ def item_failed(error: ErrorInfo, where: str, envelope: Envelope) -> Response:
 
 
 def _retry_after(error: ErrorInfo) -> tuple[Header, ...]:
-    if error.status not in (429, 503):
+    if error.status not in (429, 503) and error.retry_after_s is None:
         return ()
     return ((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after_s or 1.0))),)

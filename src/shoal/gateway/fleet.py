@@ -72,8 +72,8 @@ class Fleet:
         return rate
 
     def _rate(self, card: Card) -> Rate:
-        pulses = [pulse for _, pulse in self._pulses.values() if not pulse.draining]
-        said = [pulse.models.get(card.name) for pulse in pulses]
+        pulses = [(at, pulse) for at, pulse in self._pulses.values() if not pulse.draining]
+        said = [pulse.models.get(card.name) for _, pulse in pulses]
         resident = [model for model in said if model is not None and model.state == "resident"]
         if resident:
             return _mean(resident, card)
@@ -84,6 +84,9 @@ class Fleet:
             failed=_failure(said),
             unserved=all(model is not None and model.unserved for model in said),
             batch_s=card.profile("default").max_batch_seconds,
+            again_at=min(
+                [at + m.again_s for (at, _), m in zip(pulses, said, strict=True) if m], default=0.0
+            ),
         )
 
 

@@ -152,6 +152,7 @@ class ModelPulse(msgspec.Struct, frozen=True, array_like=True):
         batch_s: predicted seconds up to which it fills a batch; 0: not told.
         failures: loads that failed there in a row; 0 for one that failed on other workers alone.
         unserved: it failed since the packages of its runtime are not installed there.
+        again_s: seconds until that worker may try again what failed; 0: not told, or now.
     """
 
     state: str
@@ -167,6 +168,7 @@ class ModelPulse(msgspec.Struct, frozen=True, array_like=True):
     batch_s: Seconds = 0.0
     failures: Count = 0
     unserved: bool = False
+    again_s: Seconds = 0.0
 
 
 class LaneMemory(msgspec.Struct, frozen=True, array_like=True):

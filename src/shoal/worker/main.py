@@ -45,6 +45,7 @@ from shoal.worker.lanes import Lanes
 from shoal.worker.letters import Letters
 from shoal.worker.loop import Loop
 from shoal.worker.memory import budgets
+from shoal.worker.mending import Mending
 from shoal.worker.models import spec_of
 from shoal.worker.payloads import Fetching
 from shoal.worker.peers import Peers, peer_event
@@ -155,6 +156,7 @@ class Worker:
         self._watch = Watch(self.metrics, self.core.models, spans)
         self._loop = Loop(self.core, self._watch, catalog)
         self._lanes = Lanes(specs, catalog, settings, self._loop, self._before_load)
+        self._mending = Mending(self.core.models, catalog, self._loop.emit)
         self._store = Payloads(settings.payload_url)
         self._preparing: Preparing | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -214,7 +216,11 @@ class Worker:
         report = self._report = Report(self.core, self._lanes, self._watch, connection, identity)
         self._health = HealthServer(settings, report, self.metrics)
         self._health.start()
-        self._tasks = [background(report.pulse_forever()), background(report.probe_forever())]
+        self._tasks = [
+            background(report.pulse_forever()),
+            background(report.probe_forever()),
+            background(self._mending.look_forever()),
+        ]
         _log.event(
             "worker_started",
             worker=self.id,

@@ -117,6 +117,7 @@ class Report:
             model.spec.budget.seconds,
             model.failures,
             model.unserved,
+            max(0.0, model.failed_until - time.monotonic()) if model.state == "failed" else 0.0,
         )
 
     def _memory(self, lane: Lane) -> LaneMemory:

@@ -25,6 +25,7 @@ from shoal.core.events.models import (
     Fetch,
     Fetched,
     FetchFailed,
+    FilesChanged,
     Load,
     Loaded,
     LoadFailed,
@@ -75,6 +76,7 @@ Event = (
     | BatchFailed
     | Fetched
     | FetchFailed
+    | FilesChanged
     | Loaded
     | LoadFailed
     | Evicted
@@ -138,6 +140,7 @@ __all__ = [
     "Fetch",
     "FetchFailed",
     "Fetched",
+    "FilesChanged",
     "Finished",
     "Forget",
     "Group",

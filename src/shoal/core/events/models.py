@@ -24,6 +24,12 @@ class FetchFailed(Value, frozen=True):
     unserved: bool = False
 
 
+class FilesChanged(Value, frozen=True):
+    """The files of a model that could not be loaded are others now, and whole."""
+
+    model: str
+
+
 class Loaded(Value, frozen=True):
     lane: str
     model: str
