@@ -23,6 +23,7 @@ from shoal.catalog.preprocessing import image_processing
 from shoal.errors import InvalidItem
 from shoal.worker.media.images import fitted, read_image
 from tests.worker.media.drawn import picture, pixels, saved
+from tests.worker.media.hostile import jpeg_of_scans, tiff_of_tiles
 
 MOST = 1_000_000
 
@@ -245,3 +246,24 @@ def test_a_picture_of_one_column_is_refused_by_its_header() -> None:
     """Of as many pixels as are taken it would need 2 GB."""
     with pytest.raises(InvalidItem, match="1 x 70000 pixels, and a side at most 65535"):
         read_image(saved(picture(1, 70_000), "PNG"), 50_000_000)
+
+
+@pytest.mark.parametrize("scans", [1, 10, 20])
+def test_pictures_in_as_many_scans_as_encoders_write_are_read(scans: int) -> None:
+    assert read_image(jpeg_of_scans(1000, 1000, scans), MOST).size == (1000, 1000)
+    assert read_image(saved(picture(), "JPEG", progressive=True), MOST).size == picture().size
+
+
+def test_scans_over_the_whole_of_a_large_picture_are_bounded() -> None:
+    """40 kB that would keep a thread busy for half a minute."""
+    with pytest.raises(
+        InvalidItem, match="written in 21 scans, too many for its size of 1000 x 1000"
+    ):
+        read_image(jpeg_of_scans(1000, 1000, 21), MOST)
+    assert read_image(jpeg_of_scans(100, 100, 1000), MOST).size == (100, 100)
+
+
+def test_a_picture_of_more_tiles_than_anyone_writes_is_refused() -> None:
+    assert read_image(tiff_of_tiles(20, 5), MOST).size == (320, 80)
+    with pytest.raises(InvalidItem, match="written in 67600 tiles"):
+        read_image(tiff_of_tiles(260, 260), 50_000_000)

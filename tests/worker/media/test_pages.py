@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
+import time
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pypdfium2 as pdfium
@@ -11,8 +15,12 @@ import pytest
 from PIL import Image
 
 from shoal.errors import InvalidItem
+from shoal.worker.media import drawer as drawer_module
+from shoal.worker.media import drawing
+from shoal.worker.media.drawer import drawer
 from shoal.worker.media.pages import is_pdf, read_pages
 from tests.worker.media.drawn import pixels
+from tests.worker.media.hostile import pdf_of_fills
 
 MOST = 4_000_000
 
@@ -104,3 +112,53 @@ def test_what_is_one() -> None:
     assert is_pdf(pdf((9, 9)))
     assert is_pdf(b"\n\n" + pdf((9, 9)))
     assert not is_pdf(b"\x89PNG")
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file has no more than a moment."""
+    monkeypatch.setattr(drawer_module, "FILE_S", 0.3)
+    monkeypatch.setattr(drawer_module, "PAGE_S", 0.1)
+
+
+def test_a_file_that_takes_too_long_ends_its_process_and_nothing_else(hurried: None) -> None:
+    """1 kB that would take a minute."""
+    began = time.monotonic()
+    with pytest.raises(
+        InvalidItem, match=r"takes too long to draw: 0\.3 s of processor and 0\.1 s"
+    ):
+        read_pages(pdf_of_fills(20_000), 1, MOST, as_it_is)
+    assert time.monotonic() - began < 20
+    assert len(read_pages(pdf((72, 72)), 1, MOST, as_it_is)) == 1
+
+
+def test_what_takes_no_longer_than_a_file_may_is_drawn() -> None:
+    (page,) = read_pages(pdf_of_fills(10), 1, MOST, as_it_is)
+    assert (pixels(page) == 0).all()
+
+
+def test_a_fault_of_what_draws_is_the_files_error() -> None:
+    def made(page: Image.Image) -> None:
+        assert drawer._process is not None
+        drawer._process.kill()
+
+    with pytest.raises(InvalidItem, match="takes down what draws it"):
+        read_pages(pdf((72, 72), (72, 72)), 2, MOST, made)
+    assert len(read_pages(pdf((72, 72)), 1, MOST, as_it_is)) == 1
+
+
+def test_what_draws_is_begun_anew_when_it_went_while_nobody_asked() -> None:
+    for _ in range(2):
+        assert len(read_pages(pdf((72, 72)), 1, MOST, as_it_is)) == 1
+        assert drawer._process is not None
+        drawer._process.kill()
+        drawer._process.wait()
+
+
+def test_it_imports_nothing_of_the_worker() -> None:
+    """It is up in a tenth of a second, and holds no more than what draws."""
+    program = str(Path(drawing.__file__))
+    watched = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__'); print([m for m in sys.modules if m.partition('.')[0] in ('shoal', 'numpy', 'PIL')])"
+    command = [sys.executable, "-P", "-c", watched, program]
+    done = subprocess.run(command, input=b"", capture_output=True, check=True)
+    assert done.stdout.strip() == b"[]"

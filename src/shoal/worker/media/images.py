@@ -11,7 +11,7 @@ import io
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
 from shoal.catalog.preprocessing import ImageProcessing, Size
 from shoal.errors import InvalidItem
@@ -26,6 +26,12 @@ _SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N")
 #: Pixels of a side of a file's picture: as many as JPEG has. A picture of one column needs forty bytes a
 #: pixel in Pillow, each row being an allocation of its own.
 LONGEST_SIDE = 65_535
+#: A JPEG may be written in any number of scans, and each goes over the whole picture, however few its bytes:
+#: a thousand over 50 million pixels take half a minute. Cameras and encoders write 10, at most 20.
+_MOST_SCANS = 20
+_SCAN = b"\xff\xda"
+#: A TIFF is as many decoders as it has tiles or strips; one for each row is the finest that anyone writes.
+_MOST_TILES = LONGEST_SIDE
 #: `MAX_IMAGE_SIZE` of Idefics 3's processor.
 _LONGEST = 4096
 
@@ -52,6 +58,7 @@ def read_image(data: bytes, max_pixels: int) -> Image.Image:
             f"this image has {image.width} x {image.height} pixels, and a side at most {LONGEST_SIDE}; "
             "send it in parts"
         )
+    _check_work(image, data, max_pixels)
     try:
         image.load()
         return _rgb(_upright(image))
@@ -67,6 +74,22 @@ def check_pixels(width: int, height: int, most: int) -> None:
         raise InvalidItem(
             f"this image has {width} x {height} pixels, and at most {most} are taken "
             "(`media_pixels` of the worker); send a smaller one"
+        )
+
+
+def _check_work(image: ImageFile.ImageFile, data: bytes, max_pixels: int) -> None:
+    """Raises `InvalidItem` where decoding takes far longer than that of the largest picture."""
+    if image.format in ("JPEG", "MPO"):
+        scans = data.count(_SCAN)  # nowhere else but in the notes beside a picture
+        if scans * image.width * image.height > _MOST_SCANS * max_pixels:
+            raise InvalidItem(
+                f"this image is written in {scans} scans, too many for its size of {image.width} x "
+                f"{image.height} pixels; save it anew"
+            )
+    if len(image.tile) > _MOST_TILES:
+        raise InvalidItem(
+            f"this image is written in {len(image.tile)} tiles, and at most {_MOST_TILES} are taken; "
+            "save it anew, in larger ones"
         )
 
 
