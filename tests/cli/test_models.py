@@ -12,6 +12,7 @@ from shoal.catalog.parse import parse_card, read_card
 from shoal.catalog.resolve import Catalog
 from shoal.cli.models import app
 from shoal.errors import CardError, ConfigError, ShoalError, SourceError, UnknownModel
+from tests.runtimes.torch.made import save_bert
 
 CARDS = Path(__file__).parent.parent / "cards"
 BERT = {
@@ -137,6 +138,18 @@ def test_pull_prints_the_folder_and_the_licence(model: Path) -> None:
     assert result.stdout.split() == [str(model), str(CARDS.resolve())]
     assert "my-model: licence not stated" in result.stderr
     assert "fake: licence apache-2.0" in result.stderr
+
+
+def test_export_prints_the_folder_of_the_graph(tmp_path: Path) -> None:
+    save_bert(tmp_path / "my-model")
+    (tmp_path / "my-model" / "tokenizer.json").write_text("{}")
+    folders = [
+        Path(shoal_models("export", tmp_path / "my-model", *more).stdout.strip())
+        for more in (["--to", "onnx"], ["--int8"])
+    ]
+    assert folders[0] != folders[1]
+    assert all((folder / "model.onnx").is_file() for folder in folders)
+    assert all(folder.is_relative_to(tmp_path / "cache") for folder in folders)
 
 
 def test_unknown_models_and_wrong_cards(tmp_path: Path) -> None:

@@ -14,8 +14,11 @@ from shoal.catalog.fetch import cached
 from shoal.catalog.resolve import Catalog
 from shoal.core.memory import LaneMemory
 from shoal.core.models import ModelState
+from shoal.errors import ConfigError
+from shoal.settings import CommonSettings
 from shoal.values import features_of
-from shoal.worker.models import LOAD_BASE_S, LOAD_BYTES_S, spec_of
+from shoal.worker.models import LOAD_BASE_S, LOAD_BYTES_S, loaded_of, spec_of
+from tests.runtimes.torch.made import save_bert
 
 
 @pytest.fixture
@@ -93,3 +96,33 @@ def test_a_larger_image_is_predicted_to_cost_more(card: Card) -> None:
     model = ModelState(spec_of(card, card.profile("cpu")))
     small, large = (model.cost.batch_s(features_of([tokens])) for tokens in (100, 400))
     assert large > small
+
+
+def bert(folder: Path) -> Card:
+    save_bert(folder)
+    tasks = Tasks(encode=EncodeTask(dense=Dense(32)))
+    return Card("m", Source(dir=str(folder)), "bert", tasks, 64)
+
+
+def test_a_graph_is_made_where_a_profile_asks_for_one(tmp_path: Path) -> None:
+    card = bert(tmp_path / "m")
+    settings = CommonSettings(cache_dir=str(tmp_path / "cache"))
+    made = [
+        loaded_of(card, tmp_path / "m", Profile(runtime="onnx", options=options), settings)
+        for options in ({}, {"weights": "int8"})
+    ]
+    assert all((folder / "model.onnx").is_file() for folder in made)
+    assert made[0] != made[1]
+    assert loaded_of(card, tmp_path / "m", Profile(), settings) == tmp_path / "m"
+
+
+def test_graphs_of_pictures_are_the_models_own(tmp_path: Path) -> None:
+    card = Catalog.load().card("pp-ocrv6-small")
+    assert loaded_of(card, tmp_path, card.profile("cpu"), CommonSettings()) == tmp_path
+
+
+def test_a_package_without_a_graph_ships_none(tmp_path: Path) -> None:
+    card = bert(tmp_path / "m")
+    profile = Profile(runtime="onnx", options={"weights": "shipped"})
+    with pytest.raises(ConfigError, match="package of 'm' ships no graph; say float32 or int8"):
+        loaded_of(card, tmp_path / "m", profile, CommonSettings())

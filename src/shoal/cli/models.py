@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -61,6 +61,8 @@ Size = Annotated[
     ),
 ]
 Family = Annotated[str | None, typer.Option(help="An architecture: `bert`, `modernbert`.")]
+Format = Annotated[Literal["onnx"], typer.Option("--to", help="What is made.")]
+Int8 = Annotated[bool, typer.Option("--int8", help="Products in 8 bits and not in float32.")]
 
 
 @app.command("list")
@@ -149,6 +151,29 @@ def pull(given: Given, specs: Specs = None, zoo: Zoo = False) -> None:
     if not cards:
         raise ConfigError("no model is named; give names, folders or org/name, or --zoo")
     _pull(cards, settings)
+
+
+@app.command()
+@takes(CommonSettings, only=CATALOG)
+def export(given: Given, spec: Spec, to: Format = "onnx", int8: Int8 = False) -> None:
+    """Make the graph that another runtime computes a model by, and print its folder.
+
+    It lies in the cache, where a worker looks that runs the model by a profile with `runtime: onnx`,
+    and which makes it by itself if it is not there.
+
+      shoal models export all-MiniLM-L6-v2
+      shoal models export ./my-model --int8
+    """
+    from shoal.catalog.card import Profile
+    from shoal.cli.prepare import fetch_named
+    from shoal.worker.models import loaded_of
+
+    settings = given.load(CommonSettings)
+    card, _ = _resolve(spec, settings)
+    options = {"weights": "int8"} if int8 else {}
+    with _progress() as progress:
+        folder = fetch_named(card, settings, progress)
+    typer.echo(loaded_of(card, folder, Profile(runtime=to, options=options), settings))
 
 
 def _pull(cards: list[Card], settings: CommonSettings) -> None:

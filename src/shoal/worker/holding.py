@@ -13,7 +13,7 @@ import msgspec
 from shoal.catalog.card import Profile
 
 #: Files that hold weights, by their ending.
-WEIGHTS = {".safetensors", ".bin", ".pt", ".gguf", ".onnx"}
+WEIGHTS = {".safetensors", ".bin", ".pt", ".gguf", ".onnx", ".onnx_data"}
 #: Bytes of a number, by the names of safetensors: those that a model is loaded in another width of.
 _FLOATS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1}
 _WIDTHS = {"float32": 4, "float16": 2, "bfloat16": 2}
@@ -46,10 +46,10 @@ def tensor_bytes(folder: Path, profile: Profile, device: str) -> int:
     return sum(_loaded(path, width) for path in _weights(folder))
 
 
-def activation_bytes(profile: Profile, device: str) -> int:
+def activation_bytes(profile: Profile, device: str, *, pictures: bool) -> int:
     """What to keep for the largest pass of a model that nobody measured."""
     if profile.runtime == "onnx":
-        return PICTURE_BYTES
+        return PICTURE_BYTES if pictures else ACTIVATIONS_BYTES
     if profile.runtime != "torch":
         return 0
     return ACTIVATIONS_BYTES * (1 if _on_cpu(device) else _GPU_TIMES)

@@ -43,7 +43,7 @@ from shoal.wire.socket import (
 from shoal.worker.files import Fetches, guarded
 from shoal.worker.hears import Hears
 from shoal.worker.holding import tensor_bytes
-from shoal.worker.models import files_of, load_of, preparer_of
+from shoal.worker.models import files_of, load_of, loaded_of, preparer_of
 from shoal.worker.prepared import Preparer
 from shoal.worker.probes import Probes
 
@@ -136,8 +136,10 @@ class Lanes:
 
     def _fetched_bytes(self, card: Card) -> int:
         """Fetch; bytes of its tensors as the first lane loads them. Raises `SourceError`."""
-        folder, spec = files_of(card, self._settings), next(iter(self.specs.values()))
-        return tensor_bytes(folder, spec.profile(card), spec.device)
+        spec, folder = next(iter(self.specs.values())), files_of(card, self._settings)
+        profile = spec.profile(card)
+        loaded = loaded_of(card, folder, profile, self._settings)
+        return tensor_bytes(loaded, profile, spec.device)
 
     def load(self, lane: str, model: str) -> None:
         """Read the tokenizer, load; `Loaded` or `LoadFailed` follows."""
@@ -255,10 +257,13 @@ class Lanes:
                 self.preparers[model] = await asyncio.to_thread(
                     guarded, preparer_of, card, folder, profile, inputs, self._settings
                 )
+            loaded = await asyncio.to_thread(
+                guarded, loaded_of, card, folder, profile, self._settings
+            )
         except ShoalError as error:
             self._load_failed(lane, model, error.message)
             return
-        process.send(load_of(card, folder, profile))
+        process.send(load_of(card, loaded, profile))
 
     def _heard(self, lane: str, kind: str, message: FromRuntime) -> None:
         match message:

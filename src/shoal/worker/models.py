@@ -8,13 +8,14 @@ from typing import Any
 import msgspec
 
 from shoal.catalog.card import Card, Profile
+from shoal.catalog.families import FAMILIES
 from shoal.catalog.fetch import fetch
 from shoal.core.batcher import Budget
 from shoal.core.cost import TERMS, Work
 from shoal.core.models import ModelSpec
 from shoal.errors import ModelLoadFailed
 from shoal.runtimes.packages import missing
-from shoal.settings import WorkerSettings
+from shoal.settings import CommonSettings, WorkerSettings
 from shoal.wire.socket import Load
 from shoal.worker.holding import activation_bytes, tensor_bytes, weights_bytes
 from shoal.worker.media import DecodingPreparer, MediaPreparer, decodes
@@ -57,7 +58,7 @@ def spec_of(
         work=work,
         sequences=sequences_of(card, profile),
         bytes_estimate=tensors if held_mb is None else int(held_mb * 1e6),
-        reserve_bytes=activation_bytes(profile, device),
+        reserve_bytes=activation_bytes(profile, device, pictures=card.takes_media),
         bytes_sure=held_mb is not None,
         load_s_estimate=LOAD_BASE_S + weights / LOAD_BYTES_S,
         min_replicas=card.min_replicas,
@@ -71,7 +72,7 @@ def sequences_of(card: Card, profile: Profile) -> int:
 
 
 def load_of(card: Card, folder: Path, profile: Profile) -> Load:
-    """What a runtime is told to load."""
+    """What a runtime is told to load; `folder`: see `loaded_of`."""
     return Load(
         model=card.name,
         path=str(folder),
@@ -114,6 +115,27 @@ def _options(of: msgspec.Struct, *keys: str) -> dict[str, Any]:
 def files_of(card: Card, settings: WorkerSettings) -> Path:
     """The model's folder, fetched if it is not there; blocking. Raises `SourceError`."""
     return fetch(card, cache_dir=settings.cache_dir, offline=settings.offline)
+
+
+def loaded_of(card: Card, folder: Path, profile: Profile, settings: CommonSettings) -> Path:
+    """The folder that a runtime loads: the model's own, or that of a graph which is made of it.
+
+    Blocking, where the graph is not there yet.
+
+    Raises:
+        ConfigError, ModelLoadFailed, SourceError: there is none of this model; says why.
+    """
+    family = FAMILIES.get(card.family)
+    if profile.runtime != "onnx" or (family is not None and family.graphs):
+        return folder
+    # Its writer needs numpy, and is needed once.
+    from shoal.runtimes.onnx.export.build import Model, exported, weights_of
+    from shoal.runtimes.onnx.export.shipped import shipped
+
+    weights, cache_dir = weights_of(profile.options), settings.cache_dir
+    if weights == "shipped":
+        return shipped(card, folder, cache_dir, offline=settings.offline)
+    return exported(Model(folder, card.family, heads_of(card), weights), cache_dir)
 
 
 def preparer_of(

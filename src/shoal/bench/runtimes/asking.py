@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from shoal.bench.benchmark import Tell
 from shoal.bench.runtime import Alone, alone
-from shoal.bench.runtimes.sides import HEAD, Side
+from shoal.bench.runtimes.sides import Side
 from shoal.bench.texts import MEDIAN_TOKENS, mixed_length, short_length, text
 from shoal.wire.arrays import from_wire, to_wire
 from shoal.wire.socket import AskStats, Done, Loaded, Run, Stats
@@ -106,16 +106,19 @@ async def _round(runtime: Alone, side: Side, texts: list[str]) -> tuple[float, V
     batch = _batch(side, side.tokens(texts))
     began = time.perf_counter()
     done = await runtime.ask(batch, Done)
-    return time.perf_counter() - began, from_wire(done.arrays[HEAD])
+    return time.perf_counter() - began, from_wire(done.arrays[side.head])
 
 
 def _batch(side: Side, items: list[list[int]]) -> Run:
     tokens = np.array([token for item in items for token in item], np.int32)
     lengths = np.array([len(item) for item in items], np.int32)
-    return Run(1, side.load.model, [HEAD], to_wire(tokens), to_wire(lengths))
+    return Run(1, side.load.model, [side.head], to_wire(tokens), to_wire(lengths))
 
 
 def _least_cosine(ours: Vectors, theirs: Vectors) -> float:
+    """Of rows; scores, which are rows of one number, count as one."""
     a, b = ours.astype(np.float64), theirs.astype(np.float64)
+    if a.shape[1] == 1:
+        a, b = a.T, b.T
     norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
     return float(((a * b).sum(axis=1) / norms).min())

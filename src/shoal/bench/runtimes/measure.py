@@ -5,9 +5,9 @@ normalising, the queue) is the same for all and left out. The first side is what
 with.
 
 A kind takes part by its name, ``--kinds torch,KIND``: it must be one of the catalog's kinds, read tokens,
-answer `dense`, and be an extra of its own name in pyproject.toml, whose packages are weighed. Where it
+and be an extra of its own name in pyproject.toml, whose packages are weighed. Where it
 loads other files than the first side, such as weights of 8 bits, they are a card, and ``KIND:CARD`` is
-the side.
+the side; or a profile of its card, and ``KIND::PROFILE`` is.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ from shoal.bench.runtimes.sides import Side
 class Plan(msgspec.Struct, frozen=True):
     """How to measure."""
 
-    kinds: Annotated[tuple[str, ...], option("Sides: KIND or KIND:CARD")] = ("torch",)
+    kinds: Annotated[tuple[str, ...], option("Sides: KIND, KIND:CARD or KIND::PROFILE")] = (
+        "torch",
+    )
     model: Annotated[str, option("The card, where a side names none")] = "all-MiniLM-L6-v2"
     threads: Annotated[int, option("CPU threads of each side")] = 1
     starts: Annotated[int, option("Cold starts of each side; medians count")] = 5

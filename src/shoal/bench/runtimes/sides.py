@@ -12,9 +12,8 @@ from shoal.catalog.fetch import fetch
 from shoal.catalog.resolve import Catalog
 from shoal.errors import ConfigError, nearest
 from shoal.runtimes.packages import missing
-from shoal.worker.models import load_of
-
-HEAD = "dense"
+from shoal.settings import CommonSettings
+from shoal.worker.models import load_of, loaded_of
 
 
 class Side:
@@ -24,10 +23,12 @@ class Side:
         name: as it was asked for.
         kind: of its runtime.
         load: what the runtime is told.
+        head: that is asked for: the card's first.
     """
 
     def __init__(self, asked: str, model: str, threads: int) -> None:
-        """`asked`: a kind, or ``kind:card`` where it loads another card than `model`.
+        """`asked`: a kind, or ``kind:card`` where it loads another card than `model`, or
+        ``kind:card:profile`` where the card has several of this kind; the card may be left empty.
 
         Raises:
             ConfigError: the kind is unknown, or its packages are not installed here.
@@ -35,7 +36,7 @@ class Side:
             SourceError: its files cannot be had.
         """
         self.name = asked
-        self.kind, _, own = asked.partition(":")
+        self.kind, own, named = (*asked.split(":"), "", "")[:3]
         kinds = get_args(RuntimeKind)
         if self.kind not in kinds:
             raise ConfigError(
@@ -46,8 +47,10 @@ class Side:
             raise ConfigError(f"--kinds: {lacking}")
         card = Catalog.load().card(own or model)
         folder = fetch(card, cache_dir=None, offline=False)
-        load = load_of(card, folder, _profile(card, self.kind))
+        profile = _profile(card, self.kind, named)
+        load = load_of(card, loaded_of(card, folder, profile, CommonSettings()), profile)
         self.load = msgspec.structs.replace(load, threads=threads)
+        self.head = next(iter(load.heads))
         self._tokenizer = Tokenizer.from_file(str(folder / card.tokenizer))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(card.max_tokens)
@@ -57,7 +60,17 @@ class Side:
         return [found.ids for found in self._tokenizer.encode_batch(texts)]
 
 
-def _profile(card: Card, kind: str) -> Profile:
-    """The card's first of this kind; where none is of it, its default one."""
+def _profile(card: Card, kind: str, named: str) -> Profile:
+    """The card's one of this name, or its first of this kind; where none is of it, one as usual.
+
+    Raises `ConfigError` where it has none of this name.
+    """
+    if named and named not in card.profiles:
+        raise ConfigError(
+            f"--kinds: '{card.name}' has no profile '{named}'{nearest(named, card.profiles)}; it "
+            f"has {', '.join(card.profiles)}"
+        )
+    if named:
+        return card.profiles[named]
     own = [profile for profile in card.profiles.values() if profile.runtime == kind]
-    return own[0] if own else card.profile()
+    return own[0] if own else msgspec.structs.replace(Profile(), runtime=kind)

@@ -1,54 +1,46 @@
-"""The ONNX Runtime runtime: models that are shipped as ONNX graphs, on the CPU.
+"""The ONNX Runtime runtime: graphs on the CPU, of encoders and of what reads pictures.
 
 Whatever the lane's device is, its graphs are computed by the processor.
 """
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import assert_never
 
-from shoal.errors import ErrorInfo, InvalidRequest, ShoalError
+from shoal.runtimes import batch as batches
 from shoal.runtimes.batch import Outputs
+from shoal.runtimes.onnx.encoders.model import EncoderModel
+from shoal.runtimes.onnx.export.architecture import FAMILIES as ENCODERS
 from shoal.runtimes.onnx.ocr.reader import Reader
 from shoal.runtimes.resident import ModelRuntime
-from shoal.tasks.ocr import ROW
-from shoal.wire.arrays import from_wire
-from shoal.wire.outputs import Output
 from shoal.wire.socket import Load, Run
 
 #: Families that it has code for.
-FAMILIES = {"ppocr": Reader}
+FAMILIES: dict[str, type[Reader] | type[EncoderModel]] = {
+    "ppocr": Reader,
+    **dict.fromkeys(ENCODERS, EncoderModel),
+}
 
 
-class OnnxRuntime(ModelRuntime[Reader]):
+class OnnxRuntime(ModelRuntime[Reader | EncoderModel]):
     """A fixed number of threads for each graph."""
 
     kind = "onnx"
     families = FAMILIES
+    has_options = True
 
     def __init__(self, _device: str = "cpu", threads: int = 1) -> None:
         super().__init__("cpu", threads)
 
-    def make(self, load: Load) -> Reader:
+    def make(self, load: Load) -> Reader | EncoderModel:
         model = FAMILIES[load.family](load, load.threads or self.threads)
         model.warm_up()
         return model
 
-    def compute(self, model: Reader, batch: Run) -> Outputs:
-        """Item by item: no two pictures have one size."""
-        if batch.inputs is None:
-            raise InvalidRequest(f"'{batch.model}' takes decoded media, and none came")
-        rows: list[NDArray[np.float32]] = []
-        computed, failed = 0, dict[int, ErrorInfo]()
-        for position, array in enumerate(batch.inputs):
-            try:
-                own, tiles = model.run(model.check(from_wire(array)))
-            except ShoalError as error:
-                failed[position] = error.info
-                own, tiles = np.zeros((0, ROW), np.float32), 0
-            rows.append(own)
-            computed += tiles
-        lengths = np.array([len(own) for own in rows], np.int32)
-        output = Output(np.concatenate(rows), lengths)
-        return Outputs(dict.fromkeys(batch.heads, output), computed, failed)
+    def compute(self, model: Reader | EncoderModel, batch: Run) -> Outputs:
+        match model:
+            case Reader():
+                return model.run_all(batch)
+            case EncoderModel():
+                return model.run(batches.read(batch), batch.heads)
+        assert_never(model)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from shoal.runtimes.batch import Beginning
+from shoal.runtimes.passes import passes
 
 #: Row counts of a pass are rounded up to one of 16 per power of two, which computes 2 % more
 #: rows: oneDNN compiles kernels for every new row count, 2 ms and 3 MB a model (see `runtime`).
@@ -114,7 +115,7 @@ def pack(
     starts = np.cumsum(lengths) - lengths
     return [
         _pack_one(tokens, starts, lengths, chosen, device, splits, seen, marks)
-        for chosen in _passes(ordered, lengths, pass_tokens)
+        for chosen in passes(ordered, lengths, pass_tokens)
     ]
 
 
@@ -164,18 +165,6 @@ def rounded(rows: int) -> int:
     """The number of rows that is computed where so many are needed."""
     step = 1 << max(0, rows.bit_length() - 1 - _SIZES_PER_OCTAVE_LOG2)
     return -(-rows // step) * step
-
-
-def _passes(
-    ordered: NDArray[np.int64], lengths: NDArray[np.int64], pass_tokens: int
-) -> Iterator[NDArray[np.int64]]:
-    """Fills one pass after the other: full ones are of one size, for which kernels are kept."""
-    ends = np.cumsum(lengths[ordered])
-    start, done = 0, 0
-    while start < len(ordered):
-        stop = max(start + 1, int(np.searchsorted(ends, done + pass_tokens, side="right")))
-        yield ordered[start:stop]
-        start, done = stop, int(ends[stop - 1])
 
 
 def _pack_one(

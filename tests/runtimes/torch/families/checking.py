@@ -6,16 +6,17 @@ passes; where a family knows token types, half of the items are pairs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 
-from shoal.runtimes.batch import Batch
+from shoal.runtimes.batch import Batch, Outputs
 from shoal.runtimes.torch.model import Model
 from shoal.wire.outputs import Output, Sparse
+from shoal.wire.socket import Load
 from tests.runtimes.torch import made
 from tests.runtimes.torch.families.cells import HEADS, Answer, Cell, Floats
 from tests.runtimes.torch.families.row import Row
@@ -28,23 +29,45 @@ class Item(NamedTuple):
     split: int
 
 
+class Loaded(Protocol):
+    """A loaded model of any kind of runtime."""
+
+    def run(self, batch: Batch, names: list[str]) -> Outputs: ...
+
+
+Build = Callable[[Load], Loaded]
+
+
+def _in_torch(load: Load) -> Model:
+    return Model(load, torch.device("cpu"))
+
+
 def worst_error(row: Row, head: str, folder: Path) -> float:
     """The largest error of any item, in any batch, under any of the row's variants."""
     return max(
-        _error(row, changes | cell.config, head, cell, folder / f"{number}-{variant}")
+        error(row, changes, head, cell, folder / f"{number}-{variant}")
         for number, cell in enumerate(HEADS[head])
         for variant, changes in enumerate(row.variants)
     )
 
 
-def _error(row: Row, changes: dict[str, Any], head: str, cell: Cell, folder: Path) -> float:
+def error(
+    row: Row,
+    changes: dict[str, Any],
+    head: str,
+    cell: Cell,
+    folder: Path,
+    build: Build = _in_torch,
+) -> float:
+    """The largest error of any item, in any batch, of one variant."""
+    changes = changes | cell.config
     reference = row.make(cell.kind, folder, **changes)
     answer = cell.prepare(folder, reference.config)
     items = list(_items(row, reference.config.vocab_size))
     expected = [_expected(row, reference, answer, item) for item in items]
     heads = {"out": {"head": head, **cell.options}}
     load = made.load(folder, family=row.family, heads=heads, max_tokens=row.max_tokens)
-    model = Model(load, torch.device("cpu"))
+    model = build(load)
     return max(
         cell.measure.error(ours, expected[number])
         for batch in _batches(len(items))
@@ -77,7 +100,7 @@ def _expected(row: Row, reference: Any, answer: Answer, item: Item) -> Floats:
         return answer(row.reference(reference, ids, types), item.tokens).numpy()
 
 
-def _ours(model: Model, items: list[Item], columns: int) -> Iterator[Floats]:
+def _ours(model: Loaded, items: list[Item], columns: int) -> Iterator[Floats]:
     batch = Batch(
         np.concatenate([item.tokens for item in items]).astype(np.int32),
         np.array([len(item.tokens) for item in items], np.int64),

@@ -41,7 +41,7 @@ class Architecture(msgspec.Struct, frozen=True):
         padding: the padding token where positions count from behind it; None: from 0.
         types: whether the second of two texts has a token type of its own.
         pooler: the product and its activation between the first token and the labels of a text.
-        classifier: the product that gives the labels of a text.
+        classifier, labels: the products that give the labels of a text and of its tokens.
     """
 
     prefix: str
@@ -57,6 +57,7 @@ class Architecture(msgspec.Struct, frozen=True):
     types: bool = True
     pooler: tuple[str, Literal["Tanh", "Relu"]] = ("pooler.dense", "Tanh")
     classifier: str = "classifier"
+    labels: str = "classifier"
 
     @property
     def max_tokens(self) -> int:

@@ -42,7 +42,9 @@ class Encoder:
         self._places = node("Sub", node("CumSum", mask, self._number(0)), self._number(1))
         width = self._numbers(self._of.hidden)
         self._padded = node("Concat", node("Shape", "attention_mask"), width, axis=0)
-        self._alone = node("Concat", node("Shape", counts), self._numbers(1, self._of.hidden), axis=0)
+        self._alone = node(
+            "Concat", node("Shape", counts), self._numbers(1, self._of.hidden), axis=0
+        )
 
     def hidden(self, *, first_only: bool) -> str:
         """Hidden states after the last layer: [tokens, hidden], or of first tokens [items, hidden]."""

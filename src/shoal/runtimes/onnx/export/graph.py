@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-GRAPH, WEIGHTS = "model.onnx", "model.onnx.data"
+GRAPH, WEIGHTS = "model.onnx", "model.onnx_data"
 
 #: The operators of onnxruntime's own.
 MICROSOFT = "com.microsoft"

@@ -13,13 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.catalog.families import FAMILIES
-from shoal.errors import InvalidItem, ModelLoadFailed
+from shoal.errors import ErrorInfo, InvalidItem, InvalidRequest, ModelLoadFailed, ShoalError
+from shoal.runtimes.batch import Outputs
 from shoal.runtimes.onnx.graph import Graph
 from shoal.runtimes.onnx.ocr import lines
 from shoal.runtimes.onnx.ocr.pixels import Pixels, cut_out, planes, resized
 from shoal.runtimes.onnx.ocr.regions import boxes
 from shoal.tasks.ocr import ROW, TILE, black_rows, detected_size
-from shoal.wire.socket import Load
+from shoal.wire.arrays import from_wire
+from shoal.wire.outputs import Output
+from shoal.wire.socket import Load, Run
 
 #: Peak of a pass of the detector, measured at 0.1 to 2.6 million pixels: 174 to 249 bytes each.
 _PIXEL_BYTES = 256
@@ -40,6 +43,8 @@ class Reader:
         for name, options in load.heads.items():
             if options.get("head", name) != "ocr":
                 raise ModelLoadFailed(f"head '{name}' is not one of a reader's; it has 'ocr'")
+        if load.options:
+            raise ModelLoadFailed(f"a reader has no options, and got {', '.join(load.options)}")
         folder = Path(load.path)
         graphs = [Graph(folder / name, threads) for name in FAMILIES[load.family].graphs]
         self._detector, self._recogniser, self._angles = graphs
@@ -52,6 +57,24 @@ class Reader:
         blank = [np.zeros((lines.HEIGHT, lines.HEIGHT, 3), np.uint8)]
         lines.turned(blank, self._angles)
         lines.read(blank, self._recogniser)
+
+    def run_all(self, batch: Run) -> Outputs:
+        """Item by item: no two pictures have one size. Raises `InvalidRequest` if none came."""
+        if batch.inputs is None:
+            raise InvalidRequest(f"'{batch.model}' takes decoded media, and none came")
+        rows: list[Rows] = []
+        computed, failed = 0, dict[int, ErrorInfo]()
+        for position, array in enumerate(batch.inputs):
+            try:
+                own, tiles = self.run(self.check(from_wire(array)))
+            except ShoalError as error:
+                failed[position] = error.info
+                own, tiles = np.zeros((0, ROW), np.float32), 0
+            rows.append(own)
+            computed += tiles
+        lengths = np.array([len(own) for own in rows], np.int32)
+        output = Output(np.concatenate(rows), lengths)
+        return Outputs(dict.fromkeys(batch.heads, output), computed, failed)
 
     def check(self, picture: NDArray[np.generic]) -> Pixels:
         """Raises `InvalidItem` for what is no picture that a worker would send."""

@@ -1,0 +1,1 @@
+"""Encoders of texts as graphs: those that are exported here, and those that packages ship."""
