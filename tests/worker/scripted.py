@@ -14,7 +14,16 @@ from shoal.broker.connection import Connection
 from shoal.values import EncodeParams, TrafficClass
 from shoal.wire import subjects
 from shoal.wire.codec import encode
-from shoal.wire.queue import Cancel, GatewayPulse, Reply, ReplyPart, Unit, WorkerPulse, decode_queue
+from shoal.wire.queue import (
+    Cancel,
+    GatewayPulse,
+    Piece,
+    Reply,
+    ReplyPart,
+    Unit,
+    WorkerPulse,
+    decode_queue,
+)
 
 MODEL = "fake"
 POOL = "default"
@@ -29,6 +38,7 @@ class ScriptedGateway:
         self.acks = True
         self.replies: list[Reply] = []
         self.parts: list[ReplyPart] = []
+        self.pieces: list[Piece] = []
         self.pulses: dict[str, WorkerPulse] = {}
         self._numbers = itertools.count()
         self._subscription = connection.subscribe(subjects.reply_subject(self.id), self._heard)
@@ -36,6 +46,9 @@ class ScriptedGateway:
 
     def _heard(self, data: bytes, reply: str, status: str | None, subject: str) -> None:
         message = decode_queue(data)
+        if isinstance(message, Piece):
+            self.pieces.append(message)
+            return
         if isinstance(message, ReplyPart):
             self.parts.append(message)
             if message.part < message.parts - 1:

@@ -1,0 +1,168 @@
+"""Texts that are generated, through a broker, a worker and the fake runtime, which repeats its prompt."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from shoal.broker.server import BrokerServer
+from shoal.settings import WorkerSettings
+from shoal.values import GenerateParams
+from shoal.wire.objects import Generation
+from shoal.wire.queue import Piece, Reply, Unit
+from shoal.worker.main import Worker
+from tests.worker.scripted import ScriptedGateway, until
+from tests.worker.text.chats import of_bytes
+
+CARD = """\
+name: chat
+source: {dir: .}
+family: fake
+tasks: {generate: {stop: [1]}}
+max_tokens: 256
+profiles: {default: {runtime: fake, sequences: 4, options: {new_token_s: 0.005, token_s: 0.001}}}
+"""
+PROMPT = "the quick brown fox"
+
+
+@dataclass
+class Asking:
+    """A gateway that asks one model."""
+
+    gateway: ScriptedGateway
+    worker: Worker
+    units: list[Unit] = field(default_factory=list)
+
+    async def publish(self, *items: str, budget_s: float = 60.0, **params: object) -> Unit:
+        asked = GenerateParams(**({"temperature": 0.0} | params))  # type: ignore[arg-type]
+        unit = await self.gateway.publish(
+            [*items], budget_s, model="chat", task="generate", params=asked
+        )
+        self.units.append(unit)
+        return unit
+
+    async def answer(self, unit: Unit) -> list[Generation]:
+        reply = await self.gateway.reply(unit)
+        return generations(reply)
+
+    def pieces(self, unit: Unit) -> list[Piece]:
+        return [piece for piece in self.gateway.pieces if piece.unit == unit.id]
+
+    @property
+    def runtime(self) -> int:
+        (process,) = self.worker._lanes._processes.values()
+        return process.pid
+
+
+def generations(reply: Reply) -> list[Generation]:
+    assert reply.error is None
+    assert not reply.errors
+    return [msgspec.msgpack.decode(data, type=Generation) for data in reply.objects]
+
+
+@pytest.fixture
+async def ask(
+    broker: BrokerServer, gateway: ScriptedGateway, tmp_path: Path
+) -> AsyncIterator[Asking]:
+    (tmp_path / "chat.yaml").write_text(CARD)
+    of_bytes().save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "config.json").write_text('{"bos_token_id": 0, "eos_token_id": 1}')
+    settings = WorkerSettings(
+        broker_url=broker.url, catalog=[str(tmp_path / "chat.yaml")], models=["chat"], ack_wait_s=1
+    )
+    worker = Worker(settings)
+    await worker.start()
+    chat = worker.core.models["chat"]
+    await until(lambda: chat.state in ("resident", "failed"))
+    assert chat.state == "resident", chat.reason
+    yield Asking(gateway, worker)
+    await worker.close()
+
+
+async def test_a_text_is_generated_and_counted(ask: Asking) -> None:
+    (told,) = await ask.answer(await ask.publish(PROMPT, max_tokens=6))
+    assert told.finish == "length"
+    assert (told.new_tokens, told.prompt_tokens) == (6, 1 + len(PROMPT))
+    assert told.text == "the q"  # after the token that begins a text
+
+
+async def test_the_pieces_of_a_stream_are_its_text(ask: Asking) -> None:
+    unit = await ask.publish(PROMPT, max_tokens=8, stream=True)
+    (told,) = await ask.answer(unit)
+    pieces = ask.pieces(unit)
+    assert len(pieces) > 3
+    text = ""
+    for piece in pieces:
+        assert piece.at == len(text)
+        text += piece.text
+    assert told.text.startswith(text)
+    assert len(told.text) - len(text) < 12
+
+
+async def test_who_asked_for_no_stream_gets_no_pieces(ask: Asking) -> None:
+    unit = await ask.publish(PROMPT, max_tokens=8)
+    await ask.answer(unit)
+    assert not ask.pieces(unit)
+
+
+async def test_a_text_that_ends_it_frees_its_place(ask: Asking) -> None:
+    unit = await ask.publish(PROMPT, max_tokens=40, stop=("brown",))
+    (told,) = await ask.answer(unit)
+    assert told.finish == "stop"
+    assert "brown" not in told.text
+    await until(lambda: not ask.worker.core.lanes["cpu"].seats)
+
+
+async def test_items_of_a_unit_and_units_run_beside_each_other(ask: Asking) -> None:
+    units = [await ask.publish(PROMPT, PROMPT, max_tokens=20) for _ in range(2)]
+    await until(lambda: len(ask.worker.core.lanes["cpu"].seats) == 4)
+    for unit in units:
+        first, second = await ask.answer(unit)
+        assert first.text == second.text
+
+
+async def test_the_seed_decides(ask: Asking) -> None:
+    sampled = {"max_tokens": 12, "temperature": 1.0}
+    texts = [
+        (await ask.answer(await ask.publish(PROMPT, seed=seed, **sampled)))[0].text
+        for seed in (1, 1, 2)
+    ]
+    assert texts[0] == texts[1] != texts[2]
+
+
+async def test_whom_nobody_waits_for_gives_its_place_back(ask: Asking) -> None:
+    unit = await ask.publish(PROMPT, max_tokens=200)
+    await until(lambda: bool(ask.worker.core.lanes["cpu"].seats))
+    ask.gateway.cancel(unit)
+    await until(lambda: not ask.worker.core.lanes["cpu"].seats, timeout_s=5.0)
+    assert unit.id not in ask.worker._loop.units
+
+
+async def test_a_prompt_that_is_too_long_is_an_error_of_its_own(ask: Asking) -> None:
+    unit = await ask.publish("the " * 100, PROMPT, max_tokens=4)
+    reply = await ask.gateway.reply(unit)
+    assert list(reply.errors) == [0]
+    assert len(reply.objects) == 1
+
+
+async def test_a_runtime_that_dies_in_the_middle_loses_no_text(ask: Asking) -> None:
+    unit = await ask.publish(PROMPT, max_tokens=40, stream=True, temperature=1.0, seed=5)
+    await until(lambda: len(ask.pieces(unit)) > 5)
+    os.kill(ask.runtime, signal.SIGKILL)
+    (told,) = await ask.answer(unit)
+    for piece in ask.pieces(unit):
+        assert told.text[piece.at :].startswith(piece.text)
+    assert told.new_tokens == 40
+
+
+async def test_many_more_than_there_are_places(ask: Asking) -> None:
+    units = [await ask.publish(f"{PROMPT} {n}", max_tokens=5) for n in range(30)]
+    told = await asyncio.gather(*(ask.answer(unit) for unit in units))
+    assert all(one.new_tokens == 5 for (one,) in told)
