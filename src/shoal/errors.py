@@ -125,6 +125,13 @@ class UnsupportedMediaType(ShoalError):
     status = 415
 
 
+class ReaderTooSlow(ShoalError):
+    """The caller took less of a stream than came for it; the message names the limit."""
+
+    code = "reader_too_slow"
+    status = 408
+
+
 class RequestCancelled(ShoalError):
     """The client closed the connection; nobody reads this, it is counted."""
 
@@ -160,6 +167,13 @@ class PayloadMissing(Unavailable):
 class DeadlineExceeded(ShoalError):
     code = "deadline_exceeded"
     status = 504
+    retryable = True
+
+
+class StreamBroken(ShoalError):
+    """What a caller was sent of a text is not how the text begins: it was generated anew, as another."""
+
+    code = "stream_broken"
     retryable = True
 
 

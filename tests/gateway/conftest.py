@@ -19,6 +19,7 @@ from shoal.catalog.card import (
     Dense,
     EncodeTask,
     ExtractTask,
+    GenerateTask,
     Multivector,
     ScoreTask,
     Source,
@@ -63,6 +64,11 @@ def cards() -> list[Card]:
         card("ner", aliases=(), extract=ExtractTask("token-labels")),
         card("classifier", aliases=(), extract=ExtractTask("sequence-labels", harmless=["safe"])),
         card("zero-shot", aliases=(), extract=ExtractTask("nli")),
+        card("storyteller", aliases=(), generate=GenerateTask()),
+        card("agent", aliases=(), generate=GenerateTask(tools="hermes")),
+        msgspec.structs.replace(
+            card("seer", aliases=(), generate=GenerateTask()), inputs=["text", "image"]
+        ),
         msgspec.structs.replace(
             card("transcriber", aliases=(), extract=ExtractTask("transcript")), inputs=["audio"]
         ),

@@ -34,6 +34,7 @@ from shoal.wire.queue import (
     Cancel,
     GatewayPulse,
     ModelPulse,
+    Piece,
     Reply,
     Timings,
     Unit,
@@ -131,10 +132,11 @@ def told(unit: Unit, item: bytes) -> dict[str, Any]:
 
 
 def generate(unit: Unit, ack: str) -> Reply:
-    """The bytes of each item again, a token each."""
+    """The bytes of each item again, a token each; one that says ``bad`` fails."""
     objects = [
         Generation(item.decode(), "stop", prompt_tokens=3, new_tokens=len(item) + 1)
         for item in unit.items
+        if b"bad" not in item
     ]
     packed = [msgspec.msgpack.encode(one) for one in objects]
     return msgspec.structs.replace(_counted(unit, ack, "scripted"), objects=packed)
@@ -232,6 +234,9 @@ class ScriptedWorker:
     def send(self, unit: Unit, reply: Reply) -> None:
         inbox = f"{self.inbox}.{unit.id.replace('.', '=')}"
         self.connection.publish(unit.reply_to, encode(reply), inbox)
+
+    def send_piece(self, unit: Unit, piece: Piece) -> None:
+        self.connection.publish(unit.reply_to, encode(piece))
 
     async def _pulse_for_ever(self) -> None:
         while True:

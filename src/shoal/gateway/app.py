@@ -20,7 +20,15 @@ from shoal.errors import (
 from shoal.gateway.access import Access
 from shoal.gateway.envelope import Envelope, error_response, native
 from shoal.gateway.headers import Header
-from shoal.gateway.http import JOIN_MOST_BYTES, Receive, Request, Response, Scope, Send
+from shoal.gateway.http import (
+    JOIN_MOST_BYTES,
+    EventStream,
+    Receive,
+    Request,
+    Response,
+    Scope,
+    Send,
+)
 from shoal.gateway.router import Route, Router
 from shoal.gateway.routes import routes
 from shoal.gateway.service import Gateway
@@ -84,9 +92,13 @@ class App:
         request = Request(scope, receive, time.perf_counter())
         self._identify(request)
         route: Route | None = None
+        response: Response | EventStream
         try:
             route, rest = self._router.find(request.path)
             response = await self._respond(route, rest, request)
+            if isinstance(response, EventStream):
+                await self._stream(route, request, response, send)
+                return
         except ShoalError as error:
             response = self._error(error, route, request)
         except Exception as error:  # the edge: a bug answers 500 and is logged, the process lives
@@ -97,8 +109,24 @@ class App:
             if not request.kept:
                 request.let_go(self.gateway.bodies)
         seconds = time.perf_counter() - request.started
-        self._record(route, request, response, seconds)
+        self._record(route, request, response.status, seconds)
         await self._send(request, response, send, self._headers(request, seconds))
+
+    async def _stream(
+        self, route: Route, request: Request, response: EventStream, send: Send
+    ) -> None:
+        """Send what comes; the call is told of at its end, as what became of it then."""
+        try:
+            began_s = time.perf_counter() - request.started
+            await response.send(send, self._headers(request, began_s))
+        except Exception as error:  # the edge: its status is sent, so that its connection ends
+            _log.event("request_crashed", level="error", error=error, id=request.id)
+            request.failure = ShoalError("an internal error").info
+        failure = request.failure
+        if failure is not None:
+            self.gateway.metrics.error(failure.code)
+        status = response.status if failure is None else failure.status
+        self._record(route, request, status, time.perf_counter() - request.started)
 
     async def _send(
         self, request: Request, response: Response, send: Send, headers: list[Header]
@@ -119,7 +147,7 @@ class App:
         request.caller = parse(request.text_header(b"traceparent"))
         request.trace = begin(request.caller)
 
-    async def _respond(self, route: Route, rest: str, request: Request) -> Response:
+    async def _respond(self, route: Route, rest: str, request: Request) -> Response | EventStream:
         if self._access.is_preflight(request):
             return self._access.preflight(request, route.allow)
         if not route.open:
@@ -161,34 +189,32 @@ class App:
             headers.append((b"connection", b"close"))
         return headers
 
-    def _record(
-        self, route: Route | None, request: Request, response: Response, seconds: float
-    ) -> None:
+    def _record(self, route: Route | None, request: Request, status: int, seconds: float) -> None:
         path = "" if route is None else route.path
-        self.gateway.metrics.request(path, response.status, seconds)
+        self.gateway.metrics.request(path, status, seconds)
         if route is not None and route.open:
             return
-        self._trace(path, request, response, seconds)
+        self._trace(path, request, status, seconds)
         # A line costs 40 µs, a quarter of a request: successes are told by metrics and traces too.
         _log.event(
             "request",
-            level="debug" if response.status < 400 else "info",
+            level="debug" if status < 400 else "info",
             id=request.id,
             route=path,
             model=request.model,
-            status=response.status,
+            status=status,
             items=request.items,
             ms=round(seconds * 1e3, 2),
         )
 
-    def _trace(self, path: str, request: Request, response: Response, seconds: float) -> None:
+    def _trace(self, path: str, request: Request, status: int, seconds: float) -> None:
         tracer = self.gateway.tracer
         if tracer is None:
             return
         now = time.time()
         attributes: dict[str, str | int] = {
             "http.route": path,
-            "http.response.status_code": response.status,
+            "http.response.status_code": status,
         }
         tracer.request(path, request.trace, request.caller, now - seconds, now, attributes)
 

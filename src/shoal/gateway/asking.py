@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import msgspec
@@ -13,6 +14,7 @@ from shoal.catalog.card import Card
 from shoal.errors import DeadLettered, ErrorInfo, InvalidRequest
 from shoal.gateway.body import ItemLimits
 from shoal.gateway.envelope import Envelope, error_response, item_failed
+from shoal.gateway.feed import Feed
 from shoal.gateway.headers import asked_timeout_s
 from shoal.gateway.http import Request, Response
 from shoal.gateway.job import Job
@@ -34,12 +36,14 @@ class Question(msgspec.Struct, frozen=True):
 
     Attributes:
         items: may view the body, and nothing else should any more: large ones are let go early.
+        seeds: one an item, of texts that are generated.
     """
 
     card: Card
     params: Params
     encoding: Encoding
     items: list[Buffer]
+    seeds: tuple[int, ...] = ()
 
 
 class Answers:
@@ -181,21 +185,45 @@ def refusal(answers: Answers, named: str, envelope: Envelope) -> Response | None
     return item_failed(error, named.format(position), envelope)
 
 
-async def read_body(gateway: Gateway, request: Request) -> Buffer:
-    """The request's body, within its deadline and the limit. Raises as `Request.body`."""
+async def read_body(gateway: Gateway, request: Request, default_s: float | None = None) -> Buffer:
+    """The request's body, within its deadline and the limit. Raises as `Request.body`.
+
+    `default_s`: of the deadline, where the request names none; None: the setting's.
+    """
     settings = gateway.settings
     asked = request.text_header(b"x-request-timeout")
     bulk = asked_class(request) == "bulk"
-    default_s = settings.max_timeout_s if bulk else settings.timeout_s
+    default_s = settings.max_timeout_s if bulk else default_s or settings.timeout_s
     request.timeout_s = asked_timeout_s(asked, default_s, settings.max_timeout_s)
     return await request.body(settings.max_body_bytes, request.timeout_s, gateway.bodies)
 
 
 async def ask(gateway: Gateway, request: Request, question: Question) -> Answers:
     """Queue the items and wait for their answers. Raises as `Inflight.ask` does."""
+    job = _job(gateway, request, question)
+    answers = Answers(await gateway.inflight.ask(job, request.when_gone))
+    _told(gateway, request, answers)
+    return answers
+
+
+@contextmanager
+def stream(gateway: Gateway, request: Request, question: Question) -> Iterator[Feed]:
+    """Queue the items; what comes of them comes as it is generated. Raises as `Inflight.stream`."""
+    job = _job(gateway, request, question)
+    with gateway.inflight.stream(job, request.when_gone) as feed:
+        yield feed
+        _told(gateway, request, Answers(feed.answers))
+
+
+def _told(gateway: Gateway, request: Request, answers: Answers) -> None:
+    request.timings = answers.slowest
+    gateway.metrics.answered(request.model, answers.items, answers.tokens)
+
+
+def _job(gateway: Gateway, request: Request, question: Question) -> Job:
     card, params, items = question.card, question.params, question.items
     request.model, request.items = card.name, len(items)
-    job = Job(
+    return Job(
         key=request.key,
         card=card,
         answer=answer_size(params, card),
@@ -205,11 +233,8 @@ async def ask(gateway: Gateway, request: Request, question: Question) -> Answers
         timeout_s=request.left_s(time.perf_counter()),
         reading=reading_of(params, card.tasks),
         standing=standing_of(request),
+        seeds=question.seeds,
         trace=request.trace.traceparent,
         let_go=partial(request.let_go, gateway.bodies),
         keep=request.keep,
     )
-    answers = Answers(await gateway.inflight.ask(job, request.when_gone))
-    request.timings = answers.slowest
-    gateway.metrics.answered(card.name, len(items), answers.tokens)
-    return answers

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
+from contextlib import aclosing
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -16,6 +17,7 @@ import msgspec
 
 from shoal.errors import (
     DeadlineExceeded,
+    ErrorInfo,
     Overloaded,
     PayloadTooLarge,
     RequestCancelled,
@@ -113,12 +115,14 @@ class Request:
         user: whom the caller names as its own; from `X-User`, or filled in by the route.
         trace: this call's own span; `caller` is the span it came from.
         model, items, timings: filled in by the route, for logs and headers.
+        failure: why its answer ended early, once that had begun.
     """
 
     __slots__ = (
         "caller",
         "complete",
         "connection",
+        "failure",
         "headers",
         "held_bytes",
         "id",
@@ -153,6 +157,7 @@ class Request:
         self.items = 0
         self.timeout_s = 0.0
         self.timings: Timings | None = None
+        self.failure: ErrorInfo | None = None
         self.complete = False
         self.held_bytes = 0
         self.kept = False
@@ -288,6 +293,32 @@ class Response(msgspec.Struct, frozen=True):
         if self.status == 204:
             return []
         return [(b"content-type", self.content_type), (b"content-length", b"%d" % size)]
+
+
+class EventStream:
+    """What goes back while it is made: server-sent events, each of `events` some of them.
+
+    https://html.spec.whatwg.org/multipage/server-sent-events.html
+    """
+
+    status = 200
+    _HEADERS: tuple[Header, ...] = (
+        (b"content-type", b"text/event-stream; charset=utf-8"),
+        (b"cache-control", b"no-cache"),
+        (b"x-accel-buffering", b"no"),  # nginx would gather what comes
+    )
+
+    def __init__(self, events: AsyncGenerator[bytes]) -> None:
+        self._events = events
+
+    async def send(self, send: Send, more: list[Header]) -> None:
+        """Write status, headers (`more` included) and what comes, as fast as it is taken."""
+        async with aclosing(self._events) as events:
+            headers = [*self._HEADERS, *more]
+            await send({"type": "http.response.start", "status": self.status, "headers": headers})
+            async for piece in events:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
 
 
 def _too_large(limit_bytes: int) -> PayloadTooLarge:

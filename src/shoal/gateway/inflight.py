@@ -7,14 +7,16 @@ that goes away or runs out of time is noticed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import assert_never
 
 from shoal.catalog.card import Card
 from shoal.core import admission_events as ev
 from shoal.core.admission import Admission
-from shoal.errors import ProtocolError, ShoalError, Unavailable
+from shoal.errors import ProtocolError, ReaderTooSlow, ShoalError, Unavailable
+from shoal.gateway.feed import Feed
 from shoal.gateway.fleet import Fleet
 from shoal.gateway.job import Call, Job
 from shoal.gateway.outbox import Broker, Outbox
@@ -24,7 +26,8 @@ from shoal.gateway.units import UnitLimits, bounded_by_reply, cut
 from shoal.settings import GatewaySettings
 from shoal.telemetry import log
 from shoal.telemetry.metrics import GatewayMetrics
-from shoal.wire.queue import GatewayPulse, Reply, ReplyPart, decode_queue
+from shoal.values import GenerateParams
+from shoal.wire.queue import GatewayPulse, Piece, Reply, ReplyPart, decode_queue
 
 OnGone = Callable[[], None]
 
@@ -104,26 +107,46 @@ class Inflight:
             PayloadTooLarge: an item is too large for the queue, and there is no payload store.
             Overloaded, ModelLoadFailed, DeadlineExceeded, RequestCancelled: as named.
         """
+        with self._asked(job, when_gone) as call:
+            await call.done
+        return [call.answers[unit] for unit in call.spans]
+
+    @contextmanager
+    def stream(self, job: Job, when_gone: Callable[[OnGone], None]) -> Iterator[Feed]:
+        """What comes of `job`'s items, as it comes; left early, the request is called off.
+
+        Raises as `ask`, here or in `Feed.next`.
+        """
+        feed = Feed(len(job.items), self._settings.max_stream_bytes)
+        with self._asked(job, when_gone, feed) as call:
+            call.done.add_done_callback(partial(_told_of_failure, feed))
+            yield feed
+
+    @contextmanager
+    def _asked(
+        self, job: Job, when_gone: Callable[[OnGone], None], feed: Feed | None = None
+    ) -> Iterator[Call]:
         if not self._outbox.connected:
             raise Unavailable("the queue is not reachable: try again", retry_after_s=1.0)
-        call = self._open(job)
+        call = self._open(job, feed)
         try:
             self._handle(self._arrival(call))
             self._watch(call, when_gone)
             self.uploads.begin(call)
-            await call.done
+            yield call
         finally:
             self._close(call)
-        return [call.answers[unit] for unit in call.spans]
 
-    def _open(self, job: Job) -> Call:
+    def _open(self, job: Job, feed: Feed | None) -> Call:
         settings = self._settings
         rate = self._fleet.rate(job.card)
-        limits = UnitLimits(settings.unit_items, settings.unit_bytes, rate.batch_s)
+        # A text of its own is soonest answered by whichever worker has a place for it.
+        most_items = 1 if isinstance(job.params, GenerateParams) else settings.unit_items
+        limits = UnitLimits(most_items, settings.unit_bytes, rate.batch_s)
         limits = bounded_by_reply(limits, job.answer)
         spans = cut(job.items, limits, rate, job.reading)
         units = {f"{job.key}.{number}": span for number, span in enumerate(spans)}
-        call = Call(job, units, asyncio.get_running_loop().time() + job.timeout_s)
+        call = Call(job, units, asyncio.get_running_loop().time() + job.timeout_s, feed)
         call.payloads = self.uploads.of(job)
         self._calls[job.key] = call
         self._cards[job.card.name] = job.card
@@ -175,12 +198,28 @@ class Inflight:
                 if whole is None:
                     return
                 message = decode_queue(whole)
+            if isinstance(message, Piece):
+                self._on_piece(message)
+                return
             if not isinstance(message, Reply):
                 raise ProtocolError(f"a {type(message).__name__} is no reply")
         except ProtocolError:
             self._metrics.error(ProtocolError.code)
             return
         self._perform(self._decide(ev.Replied(message.unit, message.ack, reply)), message)
+
+    def _on_piece(self, piece: Piece) -> None:
+        """Raises `ProtocolError`. Nobody waits for it any more, or for pieces at all: that is fine."""
+        call = self._call_of(piece.unit)
+        if call is None or call.feed is None or piece.unit not in call.spans:
+            return
+        span = call.spans[piece.unit]
+        if not 0 <= piece.item < span.items:
+            raise ProtocolError(f"a piece is of item {piece.item} of a unit of {span.items}")
+        try:
+            call.feed.add(span.start + piece.item, piece)
+        except ReaderTooSlow:
+            self._handle(ev.ClientGone(call.job.key))
 
     def reconnected(self) -> None:
         """Sequences say nothing any more: the broker may have lost its disk, and counts anew."""
@@ -250,12 +289,14 @@ class Inflight:
             self._outbox.cancel(call)
 
     def _call_of(self, unit: str) -> Call | None:
-        return self._calls.get(unit[: unit.rindex(".")])
+        return self._calls.get(unit.rpartition(".")[0])
 
     def _keep(self, unit: str, reply: Reply | None) -> None:
         call = self._call_of(unit)
         if call is not None and reply is not None:
-            call.answers[unit] = Answer(call.spans[unit], reply)
+            answer = call.answers[unit] = Answer(call.spans[unit], reply)
+            if call.feed is not None:
+                call.feed.end(answer)
 
     def _finish(self, request: str, error: ShoalError | None) -> None:
         call = self._calls.get(request)
@@ -265,3 +306,8 @@ class Inflight:
             call.done.set_result(None)
         else:
             call.done.set_exception(error)
+
+
+def _told_of_failure(feed: Feed, done: asyncio.Future[None]) -> None:
+    if not done.cancelled() and isinstance(error := done.exception(), ShoalError):
+        feed.fail(error)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from shoal.catalog.card import Card
+from shoal.gateway.feed import Feed
 from shoal.gateway.replies import Answer
 from shoal.gateway.standing import Standing
 from shoal.gateway.units import AnswerSize, Span
@@ -23,6 +24,7 @@ class Job(msgspec.Struct, frozen=True):
     Attributes:
         items: still in `encoding`, most of them views of the body; what was uploaded becomes empty.
         reading: how its items are read.
+        seeds: one an item, of texts that are generated.
         let_go: called once nothing views the body any more, if that is before the answer.
         keep: called where the body will be viewed after the answer too; `let_go` follows.
     """
@@ -36,6 +38,7 @@ class Job(msgspec.Struct, frozen=True):
     timeout_s: float
     reading: Reading = ALONE
     standing: Standing = Standing()
+    seeds: tuple[int, ...] = ()
     trace: str | None = None
     let_go: Callable[[], None] = lambda: None
     keep: Callable[[], None] = lambda: None
@@ -48,6 +51,7 @@ class Call:
         payloads: position -> where an item lies that is too large for the queue.
         uploads: of these, waiting for their turn; on their way there (`begun`); or done.
         sequences: unit -> its place on its stream, once the broker told.
+        feed: where what comes of its items goes, if its caller wants that before the end.
     """
 
     __slots__ = (
@@ -55,6 +59,7 @@ class Call:
         "begun",
         "deadline",
         "done",
+        "feed",
         "job",
         "payloads",
         "sequences",
@@ -63,8 +68,11 @@ class Call:
         "uploads",
     )
 
-    def __init__(self, job: Job, spans: dict[str, Span], deadline: float) -> None:
+    def __init__(
+        self, job: Job, spans: dict[str, Span], deadline: float, feed: Feed | None = None
+    ) -> None:
         self.job = job
+        self.feed = feed
         self.spans = spans
         self.deadline = deadline
         self.answers: dict[str, Answer] = {}

@@ -99,7 +99,13 @@ def body_encoding(request: Request) -> Encoding:
     )
 
 
-async def native_response(request: Request, model: str, answers: Answers, shape: Shape) -> Response:
+async def native_response(
+    request: Request,
+    model: str,
+    answers: Answers,
+    shape: Shape,
+    usage: Callable[[Answers], dict[str, int]] = lambda answers: {"tokens": answers.tokens},
+) -> Response:
     """One entry an item; beside the error of the first one if all failed, and none where no item is
     at fault."""
     msgpack = request.wants_msgpack
@@ -112,12 +118,12 @@ async def native_response(request: Request, model: str, answers: Answers, shape:
         error = located(error, f"items[{position}]")
         return error_response(error, partial(_beside, entries), msgpack=msgpack)
     parts = ([shape(item, msgpack) for item in unit] for unit in answers.units())
-    usage = {"usage": {"tokens": answers.tokens}}
+    after = {"usage": usage(answers)}
     if msgpack:
-        fields = {"model": model, **usage}
+        fields = {"model": model, **after}
         pieces = await msgpack_list(parts, fields, "items", answers.items)
         return Response(pieces, content_type=MSGPACK)
-    return Response(await json_list(parts, {"model": model}, "items", usage))
+    return Response(await json_list(parts, {"model": model}, "items", after))
 
 
 def _beside(entries: list[dict[str, Any]], error: ErrorInfo) -> dict[str, Any]:

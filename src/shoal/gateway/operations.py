@@ -6,9 +6,14 @@ from typing import Any
 
 import msgspec
 
+from shoal.gateway.compat.chat import ChatBody
+from shoal.gateway.compat.chat_answers import ChatAnswer
+from shoal.gateway.compat.completions import CompletionAnswer, CompletionsBody
 from shoal.gateway.compat.embeddings import EmbeddingsBody
 from shoal.gateway.compat.moderations import ModerationsAnswer, ModerationsBody
 from shoal.gateway.compat.rerank import CohereErrorAnswer, RerankAnswer, RerankBody
+from shoal.gateway.compat.responses.answers import ResponseObject
+from shoal.gateway.compat.responses.bodies import ResponsesBody
 from shoal.gateway.compat.tei.bodies import (
     AnyBody,
     DecodeBody,
@@ -26,12 +31,14 @@ from shoal.gateway.compat.tei.bodies import (
 from shoal.gateway.compat.transcriptions import TranscriptionAnswer, TranscriptionForm
 from shoal.gateway.encode import EncodeBody
 from shoal.gateway.extract import ExtractBody
+from shoal.gateway.generate import GenerateBody
 from shoal.gateway.models import ModelObject
 from shoal.gateway.schemas import (
     EmbeddingsAnswer,
     EncodeAnswer,
     ErrorAnswer,
     ExtractAnswer,
+    GenerateAnswer,
     ModelList,
     OpenAIErrorAnswer,
     ScoreAnswer,
@@ -147,6 +154,42 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
             ExtractAnswer,
             body=ExtractBody,
             formats=BOTH,
+        )
+    },
+    "/v1/generate/{model}": {
+        "post": Operation(
+            "Texts and conversations to more text; with `stream` as server-sent events.",
+            "generate",
+            GenerateAnswer,
+            body=GenerateBody,
+            formats=BOTH,
+        )
+    },
+    "/v1/chat/completions": {
+        "post": Operation(
+            "OpenAI's chat; with `stream` as server-sent events.",
+            "createChatCompletion",
+            ChatAnswer,
+            OpenAIErrorAnswer,
+            ChatBody,
+        )
+    },
+    "/v1/completions": {
+        "post": Operation(
+            "OpenAI's completions; with `stream` as server-sent events.",
+            "createCompletion",
+            CompletionAnswer,
+            OpenAIErrorAnswer,
+            CompletionsBody,
+        )
+    },
+    "/v1/responses": {
+        "post": Operation(
+            "OpenAI's responses, of which nothing is kept; with `stream` as server-sent events.",
+            "createResponse",
+            ResponseObject,
+            OpenAIErrorAnswer,
+            ResponsesBody,
         )
     },
     "/v1/embeddings": {

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol, cast
 
+import msgspec
+
 from shoal.broker import streams
 from shoal.broker.base import Acks, Bus, Queue
 from shoal.core import admission_events as ev
@@ -76,12 +78,15 @@ class Outbox:
         items = cast(list[bytes], job.items[span.start : span.end])
         for position in payloads:
             items[position] = b""
+        params = job.params
+        if job.seeds:
+            params = msgspec.structs.replace(params, seed=job.seeds[span.start])
         return Unit(
             id=unit,
             request=job.key,
             model=job.card.name,
-            task=task_of(job.params),
-            params=job.params,
+            task=task_of(params),
+            params=params,
             encoding=job.encoding,
             items=items,
             budget_s=budget_s,

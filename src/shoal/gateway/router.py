@@ -9,14 +9,14 @@ import msgspec
 
 from shoal.errors import MethodNotAllowed, NotFound, closest
 from shoal.gateway.envelope import Envelope, native
-from shoal.gateway.http import Request, Response
+from shoal.gateway.http import EventStream, Request, Response
 
 #: Two paths are alike by what comes after it: `/v1/` alone would make any two of them near.
 _VERSION = re.compile(r"^/+(v[0-9]+/+)*")
 #: Least share of letters: `chat/completions` is no `moderations`, `audio/transcription` is a slip.
 _NEAR = 0.7
 
-Handler = Callable[[Request, str], Awaitable[Response]]
+Handler = Callable[[Request, str], Awaitable[Response | EventStream]]
 
 
 class Route(msgspec.Struct, frozen=True):

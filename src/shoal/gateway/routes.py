@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from shoal.gateway.compat.chat import ChatRoute
+from shoal.gateway.compat.completions import CompletionsRoute
 from shoal.gateway.compat.embeddings import EmbeddingsRoute
 from shoal.gateway.compat.moderations import ModerationsRoute
 from shoal.gateway.compat.rerank import RerankRoute, cohere
+from shoal.gateway.compat.responses.route import ResponsesRoute
 from shoal.gateway.compat.tei.bodies import tei
 from shoal.gateway.compat.tei.routes import WORK, TeiRoutes
 from shoal.gateway.compat.transcriptions import TranscriptionsRoute
 from shoal.gateway.encode import encode_route
 from shoal.gateway.envelope import openai
 from shoal.gateway.extract import extract_route
+from shoal.gateway.generate import GenerateRoute
 from shoal.gateway.health import HealthRoute
 from shoal.gateway.models import ModelsRoute
 from shoal.gateway.openapi import OpenApiRoute
@@ -26,6 +30,10 @@ def routes(gateway: Gateway) -> list[Route]:
         Route("/v1/encode/{model}", {"POST": encode_route(gateway).post}),
         Route("/v1/score/{model}", {"POST": score_route(gateway).post}),
         Route("/v1/extract/{model}", {"POST": extract_route(gateway).post}),
+        Route("/v1/generate/{model}", {"POST": GenerateRoute(gateway).post}),
+        Route("/v1/chat/completions", {"POST": ChatRoute(gateway).post}, openai),
+        Route("/v1/completions", {"POST": CompletionsRoute(gateway).post}, openai),
+        Route("/v1/responses", {"POST": ResponsesRoute(gateway).post}, openai),
         Route("/v1/embeddings", {"POST": EmbeddingsRoute(gateway).post}, openai),
         Route("/v1/moderations", {"POST": ModerationsRoute(gateway).post}, openai),
         Route(

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from shoal.gateway.models import ModelObject
-from shoal.wire.objects import Extraction
+from shoal.wire.objects import Extraction, Generation
 
 _NUMBERS: dict[str, Any] = {"type": "array", "items": {"type": "number"}}
 _RESTORES: dict[str, Any] = {
@@ -137,6 +137,29 @@ class ExtractAnswer(msgspec.Struct, frozen=True):
     model: str
     items: list[ExtractedItem]
     usage: Usage
+
+
+class GeneratedItem(Generation, frozen=True, kw_only=True, omit_defaults=True):
+    """What was generated of one item, or its error; in a stream as it comes, with `item`, its place."""
+
+    tokens: int = 0
+    truncated: bool = False
+    error: ErrorDetail | None = None
+
+
+class GenerateUsage(Usage, frozen=True):
+    """Tokens that were read, of which some were computed before, and those that were generated."""
+
+    new_tokens: int
+    cached_tokens: int
+
+
+class GenerateAnswer(msgspec.Struct, frozen=True):
+    """One entry an item, in the order of the request."""
+
+    model: str
+    items: list[GeneratedItem]
+    usage: GenerateUsage
 
 
 class Embedding(msgspec.Struct, frozen=True, omit_defaults=True):

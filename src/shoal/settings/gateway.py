@@ -33,6 +33,22 @@ class GatewaySettings(CommonSettings, frozen=True, forbid_unknown_fields=True, k
             ge=1024,
         ),
     ] = 512 * 1024 * 1024
+    max_stream_bytes: Annotated[
+        int,
+        doc(
+            "What is held of a generated text for a caller that reads its stream more slowly; above "
+            "that the stream ends with an error.",
+            ge=1024,
+        ),
+    ] = 1024 * 1024
+    stream_beat_s: Annotated[
+        float,
+        doc(
+            "A stream that was silent for so long sends a comment, so that nobody between takes it "
+            "for dead; and a request that fails sooner is answered with the error's own status.",
+            gt=0,
+        ),
+    ] = 10.0
     max_items: Annotated[int, doc("Most items in one request.", ge=1)] = 8192
     max_item_bytes: Annotated[int, doc("Largest single text, as it stands in the body.", ge=16)] = (
         16 * 1024 * 1024
@@ -82,6 +98,9 @@ class GatewaySettings(CommonSettings, frozen=True, forbid_unknown_fields=True, k
             gt=0,
         ),
     ] = 60.0
+    generate_timeout_s: Annotated[
+        float, doc("The same for texts that are generated, from the first to the last token.", gt=0)
+    ] = 300.0
     max_timeout_s: Annotated[float, doc("Longest deadline a request may ask for.", gt=0)] = 600.0
     drain_s: Annotated[float, doc("How long SIGTERM waits for requests in flight.", ge=0)] = 30.0
     reuse_port: Annotated[bool, doc("Share the port with other gateways (SO_REUSEPORT).")] = False

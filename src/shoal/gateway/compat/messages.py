@@ -1,0 +1,114 @@
+"""Conversations in OpenAI's shape: what a message may be.
+
+Decides which are malformed; templates, which the worker has, make them text.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from shoal.catalog.card import Card
+from shoal.errors import InvalidRequest
+from shoal.gateway.body import BodyDecoder
+
+MESSAGES_SCHEMA: dict[str, Any] = {
+    "type": "array",
+    "minItems": 1,
+    "items": {
+        "type": "object",
+        "properties": {
+            "role": {"enum": ["system", "developer", "user", "assistant", "tool"]},
+            "content": {},
+            "tool_calls": {"type": "array"},
+            "tool_call_id": {"type": "string"},
+        },
+        "required": ["role"],
+    },
+}
+#: The kind of media that a part is, where it is not text.
+_MEDIA = {"image_url": "image", "input_audio": "audio"}
+
+
+class _Url(msgspec.Struct, frozen=True):
+    url: str
+    detail: str | None = None
+
+
+class _Part(msgspec.Struct, frozen=True):
+    type: str
+    text: str | None = None
+    refusal: str | None = None
+    image_url: _Url | str | None = None
+
+
+class _Function(msgspec.Struct, frozen=True):
+    name: str
+    arguments: str
+
+
+class _Call(msgspec.Struct, frozen=True):
+    function: _Function
+    id: str | None = None
+    type: Literal["function"] = "function"
+
+
+class _Message(msgspec.Struct, frozen=True):
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | list[_Part] | None = None
+    tool_calls: list[_Call] | None = None
+    tool_call_id: str | None = None
+    name: str | None = None
+
+
+class _Conversation(msgspec.Struct, frozen=True):
+    messages: list[_Message]
+
+
+_decoder = BodyDecoder(_Conversation)
+
+
+def conversation(messages: msgspec.Raw, card: Card) -> msgspec.Raw:
+    """The item that a body's `messages` are, as they were sent.
+
+    Raises:
+        InvalidRequest: one of them is malformed, or of a kind that the model does not take.
+    """
+    item = b'{"messages":%b}' % bytes(messages)
+    decoded: _Conversation = _decoder.decode(item, "json")
+    if not decoded.messages:
+        raise InvalidRequest("messages is empty: send at least one", param="messages")
+    for position, message in enumerate(decoded.messages):
+        _check(message, f"messages[{position}]", card)
+    return msgspec.Raw(item)
+
+
+def _check(message: _Message, where: str, card: Card) -> None:
+    content = message.content
+    if content is None and not (message.role == "assistant" and message.tool_calls):
+        raise InvalidRequest(f"{where} has no content", param=f"{where}.content")
+    if isinstance(content, list):
+        for number, part in enumerate(content):
+            _check_part(part, f"{where}.content[{number}]", card)
+
+
+def _check_part(part: _Part, where: str, card: Card) -> None:
+    match part:
+        case _Part(type="text", text=str()) | _Part(type="refusal", refusal=str()):
+            return
+        case _Part(type="image_url", image_url=_Url(url=url) | str(url)) if "image" in card.inputs:
+            if not url.startswith("data:"):
+                raise InvalidRequest(
+                    f"{where}: images come with the request, as data: URLs; this gateway fetches "
+                    f"none",
+                    param=where,
+                )
+        case _Part(type=kind) if _MEDIA.get(kind, "text") not in card.inputs:
+            raise InvalidRequest(
+                f"{where} is of the type {kind}; '{card.name}' takes text", param=where
+            )
+        case _Part(type=kind):
+            known = kind in ("text", "refusal", "image_url")
+            why = f"has no {kind}" if known else f"is of the type {kind[:40]}, which is not taken"
+            raise InvalidRequest(f"{where} {why}", param=where)

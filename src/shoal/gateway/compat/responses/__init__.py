@@ -1,0 +1,1 @@
+"""OpenAI's Responses, as far as they keep nothing: `/v1/responses`."""
