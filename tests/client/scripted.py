@@ -134,7 +134,7 @@ async def _write(response: Response | None, send: Callable[[Asgi], Awaitable[Non
 
 
 async def answer(seen: Seen) -> Response:
-    """As its task; a score is the item's number, and an extraction its text."""
+    """As its task; a score is the item's number, an extraction its text, and what follows it ``!``."""
     items = [_ANSWERS[seen.path.split("/")[2]](item, seen.body) for item in seen.body["items"]]
     return packed({"model": seen.path, "items": items, "usage": {"tokens": 2 * len(items)}})
 
@@ -185,7 +185,22 @@ def _extracted(item: Any, body: Any) -> dict[str, Any]:
     return {"entities": [entity], "tokens": 2, "truncated": True}
 
 
-_ANSWERS = {"encode": _encoded, "score": _scored, "extract": _extracted}
+def _generated(item: Any, body: Any) -> dict[str, Any]:
+    return generated(f"{item}!")
+
+
+def generated(text: str) -> dict[str, Any]:
+    """Of a prompt of two tokens one of three."""
+    counts = {"prompt_tokens": 2, "new_tokens": 3, "tokens": 2, "truncated": False}
+    return {"text": text, "finish": "stop", **counts}
+
+
+_ANSWERS = {
+    "encode": _encoded,
+    "score": _scored,
+    "extract": _extracted,
+    "generate": _generated,
+}
 
 
 def _value(item: Any) -> int:

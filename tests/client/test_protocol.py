@@ -152,7 +152,7 @@ def test_rows_are_joined_in_order_whatever_happens(
     policy = Policy(1e9, Retry(1000), rng)
     reports: list[tuple[int, int]] = []
     call = Call(lambda done, total: reports.append((done, total)), strict=False)
-    job = Api(policy, bounds).encode(call, "m", [str(n) for n in range(count)], {})
+    job = Api(policy, policy, bounds).encode(call, "m", [str(n) for n in range(count)], {})
     for rows in _performed_in_any_order(job, rng):
         job.settle(rows)
     encoded = job.result()

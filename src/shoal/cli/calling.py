@@ -17,7 +17,7 @@ import typer
 from shoal.cli.context import api_key, gateway_url
 from shoal.cli.numbers import decimal, whole
 from shoal.cli.texts import STDIN
-from shoal.errors import ConfigError
+from shoal.errors import ConfigError, InvalidRequest
 
 if TYPE_CHECKING:
     from shoal.client import Client
@@ -86,6 +86,18 @@ def connect(url: str | None, key: str | None, timeout_s: float) -> Iterator[Clie
         check_listening(url)
         with waiting:
             yield client
+
+
+def read_schema(path: Path | None) -> dict[str, Any] | None:
+    """A JSON schema of a file's. Raises `InvalidRequest` for a file that is no JSON object."""
+    import msgspec
+
+    if path is None:
+        return None
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.MsgspecError) as error:
+        raise InvalidRequest(f"{path} is no JSON schema: {error}") from None
 
 
 def shows_bar(items: int) -> bool:

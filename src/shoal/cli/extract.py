@@ -23,6 +23,7 @@ from shoal.cli.calling import (
     Truncate,
     Url,
     connect,
+    read_schema,
     short,
     shows_bar,
     tell_errors,
@@ -31,7 +32,6 @@ from shoal.cli.calling import (
 )
 from shoal.cli.numbers import decimal
 from shoal.cli.texts import gather_items
-from shoal.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from shoal.client import Extracted, Extraction
@@ -109,7 +109,7 @@ def extract(
             threshold=threshold,
             multi_label=multi_label,
             nested=nested,
-            schema=_schema(schema),
+            schema=read_schema(schema),
             language=language,
             task="translate" if translate else None,
             prompt=prompt,
@@ -125,18 +125,6 @@ def extract(
         _show(extracted, names)
     if extracted.errors:
         raise typer.Exit(1)
-
-
-def _schema(path: Path | None) -> dict[str, Any] | None:
-    """Raises `InvalidRequest` for a file that is no JSON object."""
-    import msgspec
-
-    if path is None:
-        return None
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-    except (OSError, msgspec.MsgspecError) as error:
-        raise InvalidRequest(f"{path} is no JSON schema: {error}") from None
 
 
 def _line(extracted: Extracted, row: int) -> dict[str, Any]:

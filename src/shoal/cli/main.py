@@ -22,6 +22,7 @@ from shoal.cli import (
     doctor,
     encode,
     extract,
+    generate,
     models,
     plan,
     roles,
@@ -71,6 +72,7 @@ app.command(rich_help_panel=USE)(serve.serve)
 app.command(rich_help_panel=USE)(encode.encode)
 app.command(rich_help_panel=USE)(score.score)
 app.command(rich_help_panel=USE)(extract.extract)
+app.command(rich_help_panel=USE)(generate.generate)
 app.command(rich_help_panel=USE)(demo.demo)
 app.add_typer(models.app, name="models", rich_help_panel=USE)
 app.command(rich_help_panel=LOOK)(status.status)

@@ -9,15 +9,19 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from shoal.client import encode, extract, score
+from shoal.client import encode, extract, generate, score
 from shoal.client.items import Given, Givens, Limits, items_of, query_of
 from shoal.client.job import Call, Job
-from shoal.client.protocol import Answered, Exchange, Policy, Request
+from shoal.client.protocol import Answered, Exchange, OnRetry, Policy, Request, Retry
 from shoal.client.question import spelled
+from shoal.client.stream import StreamQuestion
 from shoal.errors import ProtocolError, ShoalError
-from shoal.wire.objects import Extraction
+from shoal.wire.objects import Extraction, Generation
 
 T = TypeVar("T")
+
+#: Most seconds of a request, where the caller says nothing; of one that generates, as gateways have it.
+TIMEOUT_S, GENERATE_TIMEOUT_S = 60.0, 300.0
 
 
 class Model(msgspec.Struct, frozen=True):
@@ -108,11 +112,22 @@ class Probe:
         raise error
 
 
-class Api:
-    """Makes the exchanges of every call, all under one policy."""
+def policies(
+    timeout_s: float | None, retries: int, on_retry: OnRetry | None = None
+) -> tuple[Policy, Policy]:
+    """Those of an `Api`; `timeout_s` None: as the call's kind has it. Raises `ConfigError`."""
+    retry = Retry(retries)
+    seconds = (TIMEOUT_S, GENERATE_TIMEOUT_S) if timeout_s is None else (timeout_s, timeout_s)
+    every, generating = (Policy(most_s, retry, on_retry=on_retry) for most_s in seconds)
+    return every, generating
 
-    def __init__(self, policy: Policy, limits: Limits) -> None:
+
+class Api:
+    """Makes the exchanges of every call; those that generate keep to a policy of their own."""
+
+    def __init__(self, policy: Policy, generating: Policy, limits: Limits) -> None:
         self._policy = policy
+        self._generating = generating
         self._limits = limits
 
     def encode(
@@ -135,6 +150,25 @@ class Api:
         asked, items = extract.asked(model, options), items_of(given)
         collector = extract.ExtractCollector(model, len(items))
         return Job(asked, items, collector, call, self._policy, self._limits)
+
+    def stream(
+        self, model: str, given: generate.Prompt, options: generate.GenerateOptions
+    ) -> Exchange[None]:
+        item = generate.prompt_of(given, "item")
+        return Exchange(StreamQuestion(generate.asked(model, options), item), self._generating)
+
+    def generate(
+        self,
+        call: Call,
+        model: str,
+        given: generate.Prompts,
+        options: generate.GenerateOptions,
+    ) -> Job[Generation, generate.Generated]:
+        asked, items = generate.asked(model, options), generate.prompts_of(given)
+        collector = generate.GenerateCollector(model, len(items))
+        few = min(self._limits.request_items, generate.REQUEST_ITEMS)
+        limits = msgspec.structs.replace(self._limits, request_items=few)
+        return Job(asked, items, collector, call, self._generating, limits)
 
     def models(self) -> Exchange[ModelList]:
         return Exchange(Get("/v1/models", ModelList), self._policy)

@@ -19,7 +19,8 @@ from shoal.errors import ConfigError, InvalidItem, InvalidRequest
 #: as neither library is needed: a PIL image, and a numpy array of pixels, uint8 [height, width, 3].
 Given = str | Sequence[int] | bytes | Path | Any
 Givens = str | bytes | Path | Sequence[Given]
-Item = str | list[int] | bytes
+#: A conversation is packed when it is looked at.
+Item = str | list[int] | bytes | msgspec.Raw
 
 #: A token id takes at most this much in MessagePack.
 _TOKEN_BYTES = 5
@@ -67,15 +68,16 @@ def items_of(given: Givens) -> list[Item]:
         InvalidItem: one is neither a text, nor a list of token ids, nor a file or image, or is no
             valid Unicode; or a file cannot be read.
     """
-    return [_item(item, f"items[{position}]") for position, item in enumerate(listed(given))]
+    return [item_of(item, f"items[{position}]") for position, item in enumerate(listed(given))]
 
 
 def query_of(given: Given) -> Item:
     """The query of a call, checked. Raises `InvalidItem`."""
-    return _item(given, "query")
+    return item_of(given, "query")
 
 
-def _item(given: Given, param: str) -> Item:
+def item_of(given: Given, param: str) -> Item:
+    """One item, checked. Raises `InvalidItem`."""
     if isinstance(given, str):
         return _text(given, param)
     if isinstance(given, bytes | bytearray | memoryview):
@@ -99,6 +101,19 @@ def _item(given: Given, param: str) -> Item:
     )
 
 
+def conversation(messages: Any, param: str) -> msgspec.Raw:
+    """A conversation, packed. Raises `InvalidItem` where it cannot be, or has no messages."""
+    if not isinstance(messages, Sequence) or isinstance(messages, str | bytes) or not messages:
+        raise InvalidItem(
+            f"{param}: a conversation is a list of messages: [{{'role': 'user', 'content': '…'}}]",
+            param=param,
+        )
+    try:
+        return msgspec.Raw(msgspec.msgpack.encode({"messages": messages}))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidItem(f"{param} cannot be sent: {error}", param=param) from None
+
+
 def _text(given: str, param: str) -> str:
     try:
         given.encode()
@@ -114,9 +129,9 @@ def item_bytes(item: Item) -> int:
     """How much an item counts on a request, an upper bound within a few bytes."""
     if isinstance(item, str):
         return len(item) if item.isascii() else len(item.encode())
-    if isinstance(item, bytes):
-        return len(item)
-    return len(item) * _TOKEN_BYTES
+    if isinstance(item, list):
+        return len(item) * _TOKEN_BYTES
+    return memoryview(item).nbytes
 
 
 def cut(items: Sequence[Item], limits: Limits) -> Iterator[range]:

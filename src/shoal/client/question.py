@@ -64,6 +64,14 @@ class Asked(msgspec.Struct, Generic[T], frozen=True):
     def path(self) -> str:
         return f"/v1/{self.task}/{spelled(self.model)}"
 
+    def packed(self, fields: dict[str, Any]) -> bytes:
+        """A body. Raises `InvalidRequest` for options that cannot be sent."""
+        try:
+            return msgspec.msgpack.encode(fields)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            # Items were looked at before: it is a lone surrogate, or a schema that holds itself.
+            raise InvalidRequest(f"the options cannot be sent: {error}", param="params") from None
+
 
 def spelled(model: str) -> str:
     """A model's name as a path has it. Raises `InvalidRequest` for what is none."""
@@ -93,11 +101,7 @@ class ItemsQuestion(Generic[T]):
 
     def request(self) -> Request:
         items = [self._items[position] for position in self._open]
-        try:
-            body = msgspec.msgpack.encode({**self._asked.fields, "items": items})
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            # Items were looked at before: it is a lone surrogate, or a schema that holds itself.
-            raise InvalidRequest(f"the options cannot be sent: {error}", param="params") from None
+        body = self._asked.packed({**self._asked.fields, "items": items})
         return Request("POST", self._path, body, {**_HEADERS, **self._asked.headers})
 
     def read(self, answer: Answered) -> ShoalError | None:

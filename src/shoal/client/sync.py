@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import closing
 from types import TracebackType
@@ -13,27 +14,20 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.client.api import Api, Model
+from shoal.client.api import Api, Model, policies
 from shoal.client.encode import Encoded, EncodeOptions, dense_only, vectors_of
 from shoal.client.extract import Extracted, ExtractOptions
+from shoal.client.generate import Generated, GenerateOptions, Prompt, Prompts
 from shoal.client.http import DEFAULT_URL, TIMED_OUT, Endpoint, answered
 from shoal.client.items import DEFAULT_LIMITS, Given, Givens, Limits
 from shoal.client.job import Call, Job, Report
 from shoal.client.progress import reporting
-from shoal.client.protocol import (
-    Answered,
-    Exchange,
-    Finished,
-    Lost,
-    OnRetry,
-    Policy,
-    Retry,
-    Send,
-)
+from shoal.client.protocol import Answered, Exchange, Finished, Lost, OnRetry, Retry, Send
 from shoal.client.question import Answers
 from shoal.client.score import Scored, ScoreOptions
-from shoal.errors import RequestCancelled
-from shoal.wire.objects import Extraction
+from shoal.client.stream import Reader
+from shoal.errors import DeadlineExceeded, RequestCancelled, Unavailable
+from shoal.wire.objects import Extraction, Generation
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -45,8 +39,9 @@ class Client:
     Args:
         base_url: where the gateway is.
         api_key: sent as ``Authorization: Bearer``.
-        timeout_s: most seconds that one request may take, its retries and waits included. A
-            large input is many requests, each with this budget.
+        timeout_s: most seconds that one request may take, its retries and waits included; 60
+            where nothing is said, 300 to generate. A large input is many requests, each with
+            this budget.
         retries: most resends of one request; 0 for none.
         limits: size and number of the requests a large input is cut into.
         http: an httpx client of your own, for proxies, certificates and the like; you close it.
@@ -58,13 +53,13 @@ class Client:
         base_url: str = DEFAULT_URL,
         api_key: str | None = None,
         *,
-        timeout_s: float = 60.0,
+        timeout_s: float | None = None,
         retries: int = Retry().limit,
         limits: Limits = DEFAULT_LIMITS,
         http: httpx.Client | None = None,
         on_retry: OnRetry | None = None,
     ) -> None:
-        self._api = Api(Policy(timeout_s, Retry(retries), on_retry=on_retry), limits)
+        self._api = Api(*policies(timeout_s, retries, on_retry), limits)
         self._endpoint = Endpoint(base_url, api_key)
         self._own = http is None
         self._http = http or httpx.Client()
@@ -175,6 +170,58 @@ class Client:
         with reporting(progress, "extract") as report:
             return self._run(self._api.extract(Call(report, False), model, items, options))
 
+    def generate(
+        self,
+        model: str,
+        items: Prompts,
+        *,
+        progress: bool | Report = False,
+        **options: Unpack[GenerateOptions],
+    ) -> list[Generation]:
+        """What follows each text, or is answered in each conversation, in their order.
+
+        Args:
+            items: a text or a conversation, or a list of them. A conversation is a list of messages,
+                ``{"role": "user", "content": "…"}``.
+
+        Raises:
+            ShoalError: the request or one of its items failed; the class says why.
+        """
+        with reporting(progress, "generate") as report:
+            return self._run(self._api.generate(Call(report), model, items, options)).texts
+
+    def generate_detailed(
+        self,
+        model: str,
+        items: Prompts,
+        *,
+        progress: bool | Report = False,
+        **options: Unpack[GenerateOptions],
+    ) -> Generated:
+        """As `generate`, with token counts, and errors item by item.
+
+        Raises:
+            ShoalError: a request failed as a whole.
+        """
+        with reporting(progress, "generate") as report:
+            return self._run(self._api.generate(Call(report, False), model, items, options))
+
+    def stream(self, model: str, item: Prompt, **options: Unpack[GenerateOptions]) -> TextStream:
+        """The pieces of one text as they are generated; see `TextStream`.
+
+        Raises:
+            ShoalError: the request failed before anything came of it.
+        """
+        exchange = self._api.stream(model, item, options)
+        step: Send | Finished[None] = exchange.begin(time.monotonic())
+        while isinstance(step, Send):
+            time.sleep(step.wait_s)
+            begun = self._begun(step)
+            if isinstance(begun, TextStream):
+                return begun
+            step = exchange.handle(begun, time.monotonic())
+        raise AssertionError("an error ends it")
+
     def models(self) -> list[Model]:
         """All models the gateway serves."""
         return self._perform(self._api.models()).data
@@ -236,6 +283,19 @@ class Client:
             step = exchange.handle(self._send(step), time.monotonic())
         return step.value
 
+    def _begun(self, send: Send) -> TextStream | Answered | Lost:
+        """A stream that has begun, or what came in its place."""
+        deadline = time.monotonic() + send.timeout_s
+        try:
+            request = self._endpoint.request(self._http, send)
+            response = self._http.send(request, stream=True)
+            if response.is_success:
+                return TextStream(response, self._endpoint, deadline)
+            with closing(response):
+                return answered(response, response.read())
+        except httpx.RequestError as error:
+            return self._endpoint.lost(error)
+
     def _send(self, send: Send) -> Answered | Lost:
         deadline = time.monotonic() + send.timeout_s
         body = bytearray()
@@ -250,6 +310,48 @@ class Client:
         except httpx.RequestError as error:
             return self._endpoint.lost(error)
         return answered(response, bytes(body))
+
+
+class TextStream:
+    """The pieces of a text as they come. Iterate over it; close it, or leave its `with`, to end it early."""
+
+    def __init__(self, response: httpx.Response, endpoint: Endpoint, deadline: float) -> None:
+        self._response = response
+        self._endpoint = endpoint
+        self._deadline = deadline
+        self._reader = Reader()
+
+    def __iter__(self) -> Iterator[str]:
+        """Raises `ShoalError` where the text does not come to its end."""
+        with self:
+            try:
+                for chunk in self._response.iter_raw():
+                    yield from self._reader.add(chunk)
+                    if time.monotonic() > self._deadline:
+                        raise DeadlineExceeded("the text did not come to its end in time")
+            except httpx.RequestError as error:
+                raise Unavailable(self._endpoint.lost(error).reason) from None
+        _ = self.generation  # raises where it broke off
+
+    @property
+    def generation(self) -> Generation:
+        """The whole, once all pieces came. Raises `Unavailable` before, and where it broke off."""
+        return self._reader.whole
+
+    def close(self) -> None:
+        """End it: what nobody reads is not generated."""
+        self._response.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
 
 class _Run(Generic[T]):

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import msgspec
 
 from shoal.errors import ErrorInfo, RequestCancelled, ShoalError
-from shoal.gateway.asking import Question, stream
-from shoal.gateway.envelope import Envelope, item_failed
+from shoal.gateway.asking import Answers, Question, refusal, stream
+from shoal.gateway.envelope import Envelope
 from shoal.gateway.feed import Growth
 from shoal.gateway.http import EventStream, Request, Response
 from shoal.gateway.service import Gateway
@@ -45,10 +45,23 @@ class Events(Protocol):
 
 
 class Failing(msgspec.Struct, frozen=True):
-    """What a failed item means where its request fails with it: `where` names it."""
+    """What a failed item means where its request fails with it; as `asking.refusal` has it."""
 
-    where: str
+    named: str
     envelope: Envelope
+
+    def refusal(self, answers: Answers) -> Response | None:
+        """The response of a request with a bad item; None if none is bad."""
+        return refusal(answers, self.named, self.envelope)
+
+
+class _ItemFailed(Exception):
+    """An item of a request that fails with it."""
+
+    def __init__(self, answers: Answers, error: ErrorInfo) -> None:
+        super().__init__(error.message)
+        self.answers = answers
+        self.error = error
 
 
 def event(data: Any, name: str = "") -> bytes:
@@ -69,22 +82,31 @@ async def event_stream(
     `failing`: a failed item fails the request; None: it is told as the others are.
     Raises as `asking.stream`, and in place of a stream of nothing but an error.
     """
-    source = _grown(gateway, request, question)
-    first = await anext(source)
-    if failing is not None and (error := _error_in(first)) is not None:
-        await source.aclose()
-        return item_failed(error, failing.where, failing.envelope)
-    return EventStream(_written(request, source, first, events, failing))
+    source = _grown(gateway, request, question, failing is not None)
+    try:
+        first = await anext(source)
+    except _ItemFailed as failed:
+        response = None if failing is None else failing.refusal(failed.answers)
+        assert response is not None, "an item failed"
+        return response
+    return EventStream(_written(request, source, first, events))
 
 
 async def _grown(
-    gateway: Gateway, request: Request, question: Question
+    gateway: Gateway, request: Request, question: Question, fails: bool
 ) -> AsyncGenerator[list[Growth]]:
-    """What came, each time something did; nothing, each time that is long ago."""
+    """What came, each time something did; nothing, each time that is long ago.
+
+    Raises `_ItemFailed` where the request `fails` with its items.
+    """
     beat_s = gateway.settings.stream_beat_s
     with stream(gateway, request, question) as feed:
         while not feed.over:
-            yield await feed.next(beat_s)
+            growths = await feed.next(beat_s)
+            error = next((g.error for g in growths if g.error is not None), None)
+            if fails and error is not None:
+                raise _ItemFailed(Answers(feed.answers), error)
+            yield growths
 
 
 async def _written(
@@ -92,21 +114,19 @@ async def _written(
     source: AsyncGenerator[list[Growth]],
     first: list[Growth],
     events: Events,
-    failing: Failing | None,
 ) -> AsyncGenerator[bytes]:
     async with aclosing(source):
         try:
             yield events.begin() + _events(first, events)
             async for growths in source:
-                if failing is not None and (error := _error_in(growths)) is not None:
-                    request.failure = error
-                    break
                 yield _events(growths, events)
         except RequestCancelled as gone:
             request.failure = gone.info
             return  # nobody reads
         except ShoalError as error:
             request.failure = error.info
+        except _ItemFailed as failed:
+            request.failure = failed.error
         if request.failure is None:
             yield events.end()
         else:
@@ -115,7 +135,3 @@ async def _written(
 
 def _events(growths: list[Growth], events: Events) -> bytes:
     return b"".join([events.grown(growth) for growth in growths]) if growths else BEAT
-
-
-def _error_in(growths: list[Growth]) -> ErrorInfo | None:
-    return next((g.error for g in growths if g.error is not None), None)

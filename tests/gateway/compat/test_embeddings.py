@@ -50,7 +50,7 @@ async def test_the_official_client_lists_models(client: openai.AsyncOpenAI) -> N
     assert MODEL in [model.id async for model in client.models.list()]
     assert (await client.models.retrieve(ALIAS)).id == ALIAS
     with pytest.raises(openai.NotFoundError, match="did you mean 'tiny'"):
-        await client.models.retrieve("tyni")
+        await client.models.retrieve("tinny")
 
 
 async def test_the_official_client_raises_its_own_errors(client: openai.AsyncOpenAI) -> None:

@@ -30,7 +30,7 @@ from shoal.gateway.compat.generation import (
     seeds,
 )
 from shoal.gateway.compat.messages import MESSAGES_SCHEMA, conversation
-from shoal.gateway.envelope import item_failed, openai
+from shoal.gateway.envelope import openai
 from shoal.gateway.http import EventStream, Request, Response
 from shoal.gateway.sampling import GenerateOptions, generate_params
 from shoal.gateway.service import Gateway
@@ -110,8 +110,8 @@ class ChatRoute:
         if body.stream:
             return await event_stream(gateway, request, question, ChatEvents(form), _FAILING)
         answers = await ask(gateway, request, question)
-        if (failure := answers.first_failure()) is not None:
-            return item_failed(failure[1], _FAILING.where, openai)
+        if (refused := _FAILING.refusal(answers)) is not None:
+            return refused
         return Response(msgspec.json.encode(chat_answer(form, await answers.every())))
 
 

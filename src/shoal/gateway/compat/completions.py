@@ -33,7 +33,7 @@ from shoal.gateway.compat.generation import (
     usage,
 )
 from shoal.gateway.compat.inputs import INPUT_SCHEMA, inputs
-from shoal.gateway.envelope import item_failed, openai
+from shoal.gateway.envelope import openai
 from shoal.gateway.feed import Growth
 from shoal.gateway.generate import Counts, counts_of
 from shoal.gateway.growing import read_generation
@@ -106,7 +106,6 @@ class _Form(msgspec.Struct, frozen=True):
     texts: int
     n: int
     with_usage: bool
-    where: str
 
 
 _decoder = BodyDecoder(CompletionsBody)
@@ -130,16 +129,15 @@ class CompletionsRoute:
             len(question.items),
             n,
             body.with_usage,
-            "prompt",
         )
         streamed = body.stream
         del body  # only the items view it now
+        failing = Failing("prompt[{}]" if n == 1 else "prompt", openai)
         if streamed:
-            failing = Failing(form.where, openai)
             return await event_stream(gateway, request, question, _Events(form), failing)
         answers = await ask(gateway, request, question)
-        if (failure := answers.first_failure()) is not None:
-            return item_failed(failure[1], f"{form.where}[{failure[0] // n}]", openai)
+        if (refused := failing.refusal(answers)) is not None:
+            return refused
         return Response(msgspec.json.encode(_answer(form, await answers.every())))
 
 

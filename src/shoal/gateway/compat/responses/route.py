@@ -18,7 +18,7 @@ from shoal.gateway.compat.responses.answers import Asked
 from shoal.gateway.compat.responses.bodies import ResponsesBody, check, named, options
 from shoal.gateway.compat.responses.events import ResponseEvents
 from shoal.gateway.compat.responses.items import messages
-from shoal.gateway.envelope import item_failed, openai
+from shoal.gateway.envelope import openai
 from shoal.gateway.generate import counts_of
 from shoal.gateway.growing import read_generation
 from shoal.gateway.http import EventStream, Request, Response
@@ -48,8 +48,8 @@ class ResponsesRoute:
         if body.stream:
             return await event_stream(gateway, request, question, ResponseEvents(asked), _FAILING)
         answers = await ask(gateway, request, question)
-        if (failure := answers.first_failure()) is not None:
-            return item_failed(failure[1], _FAILING.where, openai)
+        if (refused := _FAILING.refusal(answers)) is not None:
+            return refused
         (item,) = await answers.every()
         whole = read_generation(item.told)
         response = asked.ended(whole, counts_of(item), asked.output(whole))
