@@ -12,6 +12,7 @@ from shoal.catalog.card import (
     Dense,
     EncodeTask,
     ExtractTask,
+    GenerateTask,
     Memory,
     Multivector,
     Profile,
@@ -25,6 +26,7 @@ from shoal.catalog.parse import parse_card
 
 STRUCTS: list[type[msgspec.Struct]] = [
     *(Card, Source, Tasks, EncodeTask, Dense, Sparse, Multivector, ScoreTask, ExtractTask),
+    GenerateTask,
     *(Convert, PackedFile, Memory, Profile, CostSeed),
 ]
 PAGE = (Path(__file__).parents[2] / "docs" / "catalog.md").read_text()

@@ -12,6 +12,7 @@ from shoal.catalog.card import (
     Dense,
     EncodeTask,
     ExtractTask,
+    GenerateTask,
     Memory,
     Multivector,
     Profile,
@@ -114,6 +115,42 @@ def test_profiles_carry_options_for_the_runtime() -> None:
             "encode: {dense: {dim: 32}}",
             "extract: {head: sequence-labels, labels: [safe, bad], harmless: [save]}",
             "f.yaml:5: tasks.extract.harmless: 'save' is none of its labels (did you mean 'safe'?)",
+        ),
+        (
+            "encode: {dense: {dim: 32}}",
+            "generate: {tools: hermse}",
+            "f.yaml:5: tasks.generate.tools: 'hermse' is none of hermes, json "
+            "(did you mean 'hermes'?)",
+        ),
+        (
+            "encode: {dense: {dim: 32}}",
+            "generate: {chat_templete: a}",
+            "f.yaml:5: unknown key 'chat_templete' (did you mean 'chat_template'?)",
+        ),
+        (
+            "encode: {dense: {dim: 32}}",
+            "generate: {temperature: -1}",
+            "f.yaml:5: tasks.generate.temperature: must be from 0 to 2, not -1",
+        ),
+        (
+            "encode: {dense: {dim: 32}}",
+            "generate: {reasoning: [<think>]}",
+            "f.yaml:5: tasks.generate.reasoning: ",
+        ),
+        (
+            "encode: {dense: {dim: 32}}",
+            "generate: {reasoning: [a, a]}",
+            "f.yaml:5: tasks.generate.reasoning: must be two tags that differ",
+        ),
+        (
+            "encode: {dense: {dim: 32}}",
+            "generate: {stop: [2, -1]}",
+            "f.yaml:5: tasks.generate.stop: must be token ids",
+        ),
+        (
+            "encode: {dense: {dim: 32}}",
+            "generate: {chat_template: ''}",
+            "f.yaml:5: tasks.generate.chat_template: is empty",
         ),
         (
             "{dim: 32}",
@@ -315,6 +352,15 @@ cards = st.builds(
             head=st.just("nli"),
             labels=st.lists(st.text(), max_size=3),
             threshold=st.none() | st.floats(0, 1),
+        ),
+        generate=st.none()
+        | st.builds(
+            GenerateTask,
+            chat_template=st.none() | st.text(min_size=1),
+            stop=st.lists(st.integers(0, 2**31), max_size=3),
+            temperature=st.none() | st.floats(0, 2),
+            tools=st.sampled_from([None, "hermes", "json"]),
+            reasoning=st.none() | st.just(("<think>", "</think>")),
         ),
     ),
     max_tokens=st.integers(1, 1 << 20),

@@ -194,3 +194,104 @@ def test_a_unit_of_conversations(folder: Path) -> None:
 def test_other_tasks_take_no_conversations(folder: Path) -> None:
     (out,) = TextPreparer(card(), folder).prepare([CHAT], EncodeParams())
     assert isinstance(out, InvalidItem) and "no conversations" in out.message
+
+
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    },
+}
+TOOLS = json.dumps([WEATHER])
+CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Ulm"}}\n</tool_call>'
+PLAIN = "{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }}<|im_end|>{% endfor %}"
+
+
+def roomy(**task: Any) -> Card:
+    return msgspec.structs.replace(card(**task), max_tokens=4096)
+
+
+def chat(folder: Path, params: GenerateParams, **task: Any) -> Prepared:
+    (out,) = TextPreparer(roomy(**task), folder).prepare([CHAT], params)
+    if isinstance(out, ShoalError):
+        raise out
+    return out
+
+
+def whole(prepared: Prepared, text: str) -> Generation:
+    assert prepared.write is not None
+    writing = prepared.write()
+    ids = of_bytes().encode(text, add_special_tokens=False).ids
+    sure = "".join(writing.add(np.array([token], np.int32), None).text for token in ids)
+    data = writing.end(Generated(1, "stop", len(ids) + 1, 0.1))
+    found = msgspec.msgpack.decode(data, type=Generation)
+    assert found.text.startswith(sure)
+    return found
+
+
+def test_tools_are_told_of_and_calls_are_read(folder: Path) -> None:
+    prepared = chat(folder, GenerateParams(chat=True, tools=TOOLS), chat_template=QWEN)
+    assert '"name": "weather"' in text_of(prepared)
+    found = whole(prepared, "Let me see.\n" + CALL)
+    assert (found.text, found.finish) == ("Let me see.", "tool_calls")
+    assert [(call.name, call.arguments) for call in found.tool_calls] == [
+        ("weather", '{"city": "Ulm"}')
+    ]
+    assert found.new_tokens == len("Let me see.\n" + CALL) + 1
+
+
+@pytest.mark.parametrize("asked", [{}, {"tools": TOOLS, "tool_choice": "none"}])
+def test_without_tools_there_are_no_calls(folder: Path, asked: dict[str, Any]) -> None:
+    prepared = chat(folder, GenerateParams(chat=True, **asked), chat_template=QWEN)
+    assert "weather" not in text_of(prepared)
+    assert whole(prepared, CALL) == Generation(CALL, "stop", prepared.length, len(CALL) + 1)
+
+
+def test_a_template_without_tools_is_told_of_them_where_the_card_says_how(folder: Path) -> None:
+    asked = GenerateParams(chat=True, tools=TOOLS)
+    with pytest.raises(InvalidRequest, match="'tiny' calls no tools that could be read"):
+        chat(folder, asked, chat_template=PLAIN)
+    prepared = chat(folder, asked, chat_template=PLAIN, tools="hermes")
+    assert "<|im_start|>system # Tools" in text_of(prepared)
+    assert whole(prepared, CALL).tool_calls
+
+
+def test_a_call_can_be_made_to_be(folder: Path) -> None:
+    def grammar(**asked: Any) -> tuple[str, str] | None:
+        params = GenerateParams(chat=True, tools=TOOLS, **asked)
+        found = chat(folder, params, chat_template=QWEN).sampling
+        assert found is not None
+        return found.grammar
+
+    assert grammar() is None
+    assert grammar(grammar=("json_object", "")) == ("json_object", "")
+    for choice in ("required", "weather"):
+        kind, text = grammar(tool_choice=choice) or ("", "")
+        assert (kind, "weather" in text) == ("lark", True)
+    with pytest.raises(InvalidRequest, match="none of the tools"):
+        grammar(tool_choice="other")
+    with pytest.raises(InvalidRequest, match="can keep no other format"):
+        grammar(tool_choice="required", grammar=("json_object", ""))
+
+
+def test_reasoning_is_told_apart(folder: Path) -> None:
+    prepared = chat(folder, GenerateParams(chat=True), chat_template=QWEN)
+    found = whole(prepared, "<think>\nhm\n</think>\n\nYes.")
+    assert (found.text, found.reasoning) == ("Yes.", "hm")
+    opened = chat(
+        folder, GenerateParams(chat=True), chat_template=PLAIN + "<r>", reasoning=("<r>", "</r>")
+    )
+    assert whole(opened, "hm</r> Yes.").reasoning == "hm"
+
+
+def test_tags_that_are_special_tokens_are_read_all_the_same(folder: Path) -> None:
+    tags = ("<|im_start|>", "<|im_end|>")
+    prepared = chat(folder, GenerateParams(chat=True), chat_template=PLAIN + " ", reasoning=tags)
+    found = whole(prepared, "<|im_start|>hm<|im_end|>Yes.</s>")
+    assert (found.text, found.reasoning) == ("Yes.", "hm")
+
+
+def test_a_text_is_read_as_it_is(folder: Path) -> None:
+    text = "<think>a</think>" + CALL
+    assert whole(one(folder, "hi", GenerateParams()), text).text == text

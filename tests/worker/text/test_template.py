@@ -99,6 +99,14 @@ def test_content_is_what_the_template_reads() -> None:
     assert "user: hi<|im_end|>" in rendered(PARTS, [{"role": "user", "content": "hi"}])
 
 
+def test_what_a_developer_says_is_the_systems() -> None:
+    developer = {"role": "developer", "content": "Be brief."}
+    assert rendered(QWEN, [developer, USER]) == rendered(QWEN, CHATS["system"])
+    assert "[developer]" in rendered(
+        "{% for m in messages %}[{{ m.role }}]{% endfor %}{# developer #}", [developer]
+    )
+
+
 def test_variables_and_a_date_of_now() -> None:
     assert "<think>" in rendered(QWEN, [USER], enable_thinking=False)
     assert "<think>" not in rendered(QWEN, [USER])

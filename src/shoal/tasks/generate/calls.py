@@ -22,8 +22,8 @@ class _Written(msgspec.Struct):
     """Of a call; what Llama 3 calls `parameters` others call `arguments`."""
 
     name: str
-    arguments: msgspec.Raw | None = None
-    parameters: msgspec.Raw | None = None
+    arguments: msgspec.Raw = msgspec.Raw()
+    parameters: msgspec.Raw = msgspec.Raw()
 
 
 _decoder = msgspec.json.Decoder(_Written)
@@ -33,8 +33,8 @@ def read_call(text: str) -> ToolCall | None:
     """The call that a JSON object is; None if it is none."""
     try:
         written = _decoder.decode(text)
-        raw = written.arguments or written.parameters
-        arguments = "{}" if raw is None else bytes(raw).decode()
+        raw = bytes(written.arguments) or bytes(written.parameters) or b"{}"
+        arguments = raw.decode()
         value = msgspec.json.decode(arguments)
         if isinstance(value, str):  # JSON in a text in JSON
             arguments, value = value, msgspec.json.decode(value)

@@ -5,23 +5,23 @@ Decides how long a prompt may be: none is ever cut. It must not know batches or 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-import msgspec
+from typing import assert_never
 
 from shoal.catalog.card import Card
 from shoal.catalog.families import FAMILIES
 from shoal.errors import InvalidItem, InvalidRequest, ShoalError, TooManyTokens
 from shoal.tasks.encode import Item, Media
-from shoal.tasks.generate.answer import Plain
+from shoal.tasks.generate.answer import Answer, Plain
 from shoal.tasks.generate.conversation import Conversation
 from shoal.values import GenerateParams
 from shoal.worker.prepared import Prepared
+from shoal.worker.text.conversing import Asked, Conversing
 from shoal.worker.text.sampling import Defaults
 from shoal.worker.text.sequence import array_of
-from shoal.worker.text.template import ChatTemplate, Tools, eos_token, read_template
+from shoal.worker.text.template import eos_token, read_template
 from shoal.worker.text.tokens import Tokens
 from shoal.worker.text.writing import Manner, TextWriting
 
@@ -39,7 +39,10 @@ class GenerateTexts:
         self._anew = FAMILIES[card.family].anew
         eos = eos_token(folder)
         self._defaults = Defaults(folder, task, None if eos is None else tokens.id_of(eos))
-        self._template = read_template(folder, task.chat_template, self._ends())
+        template = read_template(folder, task.chat_template, self._ends())
+        self._conversing = None if template is None else Conversing(card, template)
+        marks = () if self._conversing is None else self._conversing.marks
+        self._hidden, self._hidden_in_chats = self._pieces.hidden(), self._pieces.hidden(marks)
 
     def _ends(self) -> dict[str, str]:
         """The names of what texts begin and end with, for templates."""
@@ -53,36 +56,43 @@ class GenerateTexts:
 
         Raises `InvalidRequest` for what this model can do with no item.
         """
-        asked = _Asked(self._chat() if params.chat else None, params)
-        return [self._one(item, asked, params) for item in items]
+        chat = self._chat(params) if params.chat else None
+        return [self._one(item, chat, params) for item in items]
 
-    def _chat(self) -> ChatTemplate:
-        if self._template is None:
+    def _chat(self, params: GenerateParams) -> Asked:
+        if self._conversing is None:
             raise InvalidRequest(
                 f"'{self._name}' takes no conversations, as it has no chat template; send a text, or "
                 "give its card a `chat_template`"
             )
-        return self._template
+        return self._conversing.asked(params)
 
-    def _one(self, item: Item, asked: _Asked, params: GenerateParams) -> Prepared | ShoalError:
+    def _one(self, item: Item, chat: Asked | None, params: GenerateParams) -> Prepared | ShoalError:
         try:
-            ids = self._ids(item, asked)
-            room = self._room(len(ids))
-            return self._prepared(ids, room, params)
+            if chat is None:
+                return self._prepared(self._ids(item), params, Plain, self._hidden)
+            assert isinstance(item, Conversation), "items are read as what `chat` says"
+            prompt = chat.render(item)
+            # The template wrote the special tokens.
+            ids, answer = self._content(prompt), chat.answer(prompt)
+            return self._prepared(ids, params, answer, self._hidden_in_chats, chat.grammar)
         except ShoalError as error:
             return error
 
-    def _ids(self, item: Item, asked: _Asked) -> list[int]:
-        """A template writes the special tokens itself; ids are taken as they are."""
+    def _ids(self, item: Item) -> list[int]:
+        """Ids of the caller's are taken as they are."""
         match item:
-            case Conversation():
-                return self._content(asked.render(item))
             case str():
                 return [*self._tokens.before, *self._content(item), *self._tokens.after]
+            case list():
+                self._tokens.check(item)
+                return item
             case Media():
                 raise InvalidItem("this model takes text, no images or audio")
-        self._tokens.check(item)
-        return item
+            case Conversation():
+                raise InvalidItem("this is a conversation; ask for it as one (`chat`)")
+            case _:
+                assert_never(item)
 
     def _content(self, text: str) -> list[int]:
         (ids,) = self._tokens.content([text], self._tokens.limit)
@@ -102,12 +112,20 @@ class GenerateTexts:
             )
         return room
 
-    def _prepared(self, ids: list[int], room: int, params: GenerateParams) -> Prepared:
+    def _prepared(
+        self,
+        ids: list[int],
+        params: GenerateParams,
+        answer: Callable[[], Answer],
+        hidden: frozenset[int],
+        grammar: tuple[str, str] | None = None,
+    ) -> Prepared:
+        room = self._room(len(ids))
         named = [self._pieces.special.get(text) for text in params.stop]
         manner = Manner(
             bytes_of=self._pieces.of,
-            hidden=self._pieces.hidden(),
-            answer=Plain,
+            hidden=hidden,
+            answer=answer,
             prompt_tokens=len(ids),
             stop=params.stop,
             anew=self._anew,
@@ -120,21 +138,7 @@ class GenerateTexts:
                 room,
                 self._tokens.vocabulary,
                 stop=[token for token in named if token is not None],
+                grammar=grammar,
             ),
             write=partial(TextWriting, manner),
         )
-
-
-class _Asked:
-    """What is asked of all items of a unit, read once."""
-
-    def __init__(self, template: ChatTemplate | None, params: GenerateParams) -> None:
-        self._template = template
-        self._tools: Tools = msgspec.json.decode(params.tools) if params.tools else []
-        self._variables: dict[str, Any] = (
-            msgspec.json.decode(params.template) if params.template else {}
-        )
-
-    def render(self, conversation: Conversation) -> str:
-        assert self._template is not None, "items are conversations where `chat` says so"
-        return self._template.render(conversation, self._tools, self._variables)

@@ -101,7 +101,10 @@ class ChatTemplate:
             return False
 
     def _fitting(self, message: Message) -> Message:
-        """The message with its content as the template reads it, text or parts; as vLLM has it."""
+        """The message as the template reads it: text or parts, as vLLM has it; what a developer says
+        is the system's where the template knows no developer."""
+        if message["role"] == "developer" and "developer" not in self.source:
+            message = {**message, "role": "system"}
         content = message.get("content")
         if isinstance(content, str) and self._parts and not self._texts:
             return {**message, "content": [{"type": "text", "text": content}]}
