@@ -8,6 +8,7 @@ import pytest
 
 from shoal.catalog.card import Card
 from shoal.catalog.resolve import Catalog
+from shoal.runtimes.candle.configs import FAMILIES as ENCODERS
 from shoal.runtimes.onnx.encoders.heads import HEADS as ENCODED
 from shoal.runtimes.onnx.runtime import FAMILIES as GRAPHS
 from shoal.runtimes.torch.families.known import FAMILIES
@@ -17,6 +18,7 @@ from shoal.worker.models import heads_of
 #: Kind -> families and heads that it has code for.
 CODE: dict[str, tuple[Collection[str], Collection[str]]] = {
     "torch": (FAMILIES, HEADS),
+    "candle": (ENCODERS, {"dense"}),
     "onnx": (GRAPHS, {"ocr", *ENCODED}),
 }
 

@@ -91,6 +91,17 @@ def onnx() -> Finding:
         return Finding("onnx", "warn", seen, "pip install 'shoal[onnx]'")
 
 
+def candle() -> Finding:
+    """The library of the runtime `candle`, which no card of the catalog asks for by itself."""
+    try:
+        return Finding("candle", "ok", f"candding {metadata.version('candding')}")
+    except metadata.PackageNotFoundError:
+        seen = (
+            "not installed; cards that say `runtime: candle` need it: pip install 'shoal[candle]'"
+        )
+        return Finding("candle", "ok", seen)
+
+
 def tokenizers() -> Finding:
     """The library that the worker cuts texts into tokens with."""
     try:

@@ -65,6 +65,7 @@ def _checks(
         ("python", checks.python),
         *brokers,
         ("torch", checks.torch),
+        ("candle", checks.candle),
         ("onnx", checks.onnx),
         ("tokenizers", checks.tokenizers),
         ("media", checks.media),

@@ -8,7 +8,11 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 #: Kind -> modules, which have their packages' names. Each kind is an extra by its own name.
-NEEDED = {"torch": ("torch", "safetensors"), "onnx": ("onnxruntime",)}
+NEEDED = {
+    "torch": ("torch", "safetensors"),
+    "candle": ("candding",),
+    "onnx": ("onnxruntime",),
+}
 
 
 def missing(kind: str) -> str | None:

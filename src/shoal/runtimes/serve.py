@@ -24,6 +24,7 @@ from shoal.yielding import yield_cores
 #: only when it is asked for: no kind needs another's packages.
 KINDS = {
     "torch": ("shoal.runtimes.torch.runtime", "TorchRuntime"),
+    "candle": ("shoal.runtimes.candle.runtime", "CandleRuntime"),
     "onnx": ("shoal.runtimes.onnx.runtime", "OnnxRuntime"),
     "fake": ("shoal.runtimes.fake.runtime", "FakeRuntime"),
 }

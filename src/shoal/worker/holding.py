@@ -1,24 +1,20 @@
 """What one copy of a model will hold, read from its files before it is loaded.
 
-Only headers are read: https://github.com/huggingface/safetensors#format. What a damaged file lacks is
-the runtime's to say.
+Only headers are read; what a damaged file lacks is the runtime's to say.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
-
+from shoal.catalog import safetensors
 from shoal.catalog.card import Profile
 
 #: Files that hold weights, by their ending.
 WEIGHTS = {".safetensors", ".bin", ".pt", ".gguf", ".onnx", ".onnx_data"}
-#: Bytes of a number, by the names of safetensors: those that a model is loaded in another width of.
-_FLOATS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1}
+#: Kinds of runtime that hold the tensors of safetensors, in the type that a profile says.
+_OF_TENSORS = ("torch", "candle")
 _WIDTHS = {"float32": 4, "float16": 2, "bfloat16": 2}
-#: No header is longer: safetensors itself reads no more.
-_MOST_HEADER = 100_000_000
 #: What the activations of the largest pass take where no card says. The most of all that were measured
 #: (`held_mb` of the zoo) is 217 MB in float32, of Whisper tiny and SmolLM2 135M; passes on a GPU have
 #: eight times the tokens, in half the bytes.
@@ -28,11 +24,6 @@ _GPU_TIMES = 4
 PICTURE_BYTES = 540_000_000
 
 
-class _Tensor(msgspec.Struct):
-    dtype: str
-    data_offsets: tuple[int, int]
-
-
 def weights_bytes(folder: Path) -> int:
     """Bytes of the files with weights."""
     return sum(path.stat().st_size for path in _weights(folder))
@@ -40,9 +31,9 @@ def weights_bytes(folder: Path) -> int:
 
 def tensor_bytes(folder: Path, profile: Profile, device: str) -> int:
     """Bytes of all tensors in the type that this profile loads them in on a device."""
-    if profile.runtime != "torch":
+    if profile.runtime not in _OF_TENSORS:
         return weights_bytes(folder)
-    width = _WIDTHS.get(profile.dtype) or (4 if _on_cpu(device) else 2)
+    width = _WIDTHS.get(profile.dtype) or (4 if _on_cpu(profile, device) else 2)
     return sum(_loaded(path, width) for path in _weights(folder))
 
 
@@ -50,13 +41,14 @@ def activation_bytes(profile: Profile, device: str, *, pictures: bool) -> int:
     """What to keep for the largest pass of a model that nobody measured."""
     if profile.runtime == "onnx":
         return PICTURE_BYTES if pictures else ACTIVATIONS_BYTES
-    if profile.runtime != "torch":
+    if profile.runtime not in _OF_TENSORS:
         return 0
-    return ACTIVATIONS_BYTES * (1 if _on_cpu(device) else _GPU_TIMES)
+    return ACTIVATIONS_BYTES * (1 if _on_cpu(profile, device) else _GPU_TIMES)
 
 
-def _on_cpu(device: str) -> bool:
-    return device.partition(":")[0] == "cpu"
+def _on_cpu(profile: Profile, device: str) -> bool:
+    """Where the processor computes, whatever the lane's device is, too."""
+    return profile.runtime == "candle" or device.partition(":")[0] == "cpu"
 
 
 def _weights(folder: Path) -> list[Path]:
@@ -66,19 +58,6 @@ def _weights(folder: Path) -> list[Path]:
 
 def _loaded(path: Path, width: int) -> int:
     """Bytes of a file's tensors, of which floats have this width."""
-    if path.suffix != ".safetensors":
-        return path.stat().st_size
-    try:
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            header = msgspec.json.decode(file.read(min(length, _MOST_HEADER)))
-        header.pop("__metadata__", None)
-        tensors = msgspec.convert(header, dict[str, _Tensor]).values()
-    except (OSError, msgspec.MsgspecError, AttributeError):
-        return path.stat().st_size
-    total = 0
-    for tensor in tensors:
-        stored = tensor.data_offsets[1] - tensor.data_offsets[0]
-        floats = _FLOATS.get(tensor.dtype)
-        total += stored if floats is None else stored // floats * width
-    return total
+    if path.suffix == ".safetensors":
+        return safetensors.tensor_bytes(path, width)
+    return path.stat().st_size

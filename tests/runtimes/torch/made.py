@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from transformers import BertConfig, BertModel
 
 from shoal.errors import ModelLoadFailed
-from shoal.runtimes.torch.runtime import TorchRuntime
+from shoal.runtimes.base import Runtime
 from shoal.wire.arrays import from_wire, to_wire
 from shoal.wire.socket import Done, Load, Run
 
@@ -53,7 +53,7 @@ def load(folder: Path, **changes: Any) -> Load:
     return Load(**(fields | changes))
 
 
-def run(runtime: TorchRuntime, items: list[list[int]], model: str = "m") -> Done:
+def run(runtime: Runtime, items: list[list[int]], model: str = "m") -> Done:
     tokens = np.array([token for item in items for token in item], np.int32)
     lengths = np.array([len(item) for item in items], np.int32)
     return runtime.run(Run(1, model, ["dense"], to_wire(tokens), to_wire(lengths)))
@@ -86,8 +86,11 @@ def cosines(left: Floats, right: Floats) -> Floats:
 
 
 def change_config(folder: Path, changes: dict[str, Any]) -> None:
-    path = folder / "config.json"
-    path.write_bytes(msgspec.json.encode(msgspec.json.decode(path.read_bytes()) | changes))
+    replace_config(folder, msgspec.json.decode((folder / "config.json").read_bytes()) | changes)
+
+
+def replace_config(folder: Path, config: dict[str, Any]) -> None:
+    (folder / "config.json").write_bytes(msgspec.json.encode(config))
 
 
 def load_fails(match: str) -> AbstractContextManager[Any]:

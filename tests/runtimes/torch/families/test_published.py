@@ -11,7 +11,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 import torch
@@ -47,13 +46,13 @@ LENGTHS = [7, 1, 64, 16, 17, 20, 64, 33]
 
 def test_nomic(runtime: TorchRuntime, tmp_path: Path) -> None:
     reference = ROWS["nomic"].make("encoder", tmp_path)
-    _replace_config(tmp_path, NOMIC)
+    made.replace_config(tmp_path, NOMIC)
     _check(runtime, "nomic", tmp_path, made.pooled(reference, made.random_items(LENGTHS), "mean"))
 
 
 def test_nomic_stretched_by_the_length_of_an_item(runtime: TorchRuntime, tmp_path: Path) -> None:
     reference = ROWS["nomic"].make("encoder", tmp_path)
-    _replace_config(tmp_path, NOMIC | {"rotary_scaling_factor": 2.0})
+    made.replace_config(tmp_path, NOMIC | {"rotary_scaling_factor": 2.0})
 
     def turned(item: list[int]) -> made.Floats:
         base = 1000.0
@@ -72,7 +71,7 @@ def test_nomic_with_the_head_that_it_was_trained_by(runtime: TorchRuntime, tmp_p
     stored["cls.predictions.decoder.bias"] = stored.pop("cls.predictions.bias")
     own = {name.replace("nomic_bert.", "bert."): tensor for name, tensor in stored.items()}
     save_file(own, tmp_path / "model.safetensors")
-    _replace_config(tmp_path, NOMIC)
+    made.replace_config(tmp_path, NOMIC)
     heads: dict[str, dict[str, Any]] = {"splade": {}}
     assert runtime.load(made.load(tmp_path, family="nomic", heads=heads)).bytes > 0
 
@@ -95,10 +94,6 @@ def test_gte(runtime: TorchRuntime, tmp_path: Path, types: int) -> None:
     plain = 1 / (8.0 * 500.0) ** (torch.arange(0, 8, 2) / 8)
     reference.rotary_emb.inv_freq = plain / 8.0 ** (2 / 8)
     _check(runtime, "gte", tmp_path, made.pooled(reference, made.random_items(LENGTHS), "mean"))
-
-
-def _replace_config(folder: Path, config: dict[str, Any]) -> None:
-    (folder / "config.json").write_bytes(msgspec.json.encode(config))
 
 
 def _check(runtime: TorchRuntime, family: str, folder: Path, expected: made.Floats) -> None:
