@@ -35,7 +35,7 @@ SHAPE = struct.Struct("<QQQ")
 _DPI = 200
 _POINTS_PER_INCH = 72
 #: Address space: the largest picture that is taken is 0.2 GB, and PDFium may hold it a few times.
-_MEMORY_BYTES = 4 << 30
+_MEMORY_BYTES = 2 << 30
 
 
 def main(asked: BinaryIO, told: BinaryIO) -> None:

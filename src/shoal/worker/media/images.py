@@ -27,8 +27,8 @@ _SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N")
 #: pixel in Pillow, each row being an allocation of its own.
 LONGEST_SIDE = 65_535
 #: A JPEG may be written in any number of scans, and each goes over the whole picture, however few its bytes:
-#: a thousand over 50 million pixels take half a minute. Cameras and encoders write 10, at most 20.
-_MOST_SCANS = 20
+#: ten thousand over 49 million gray pixels are 0.9 MB, and take half a minute. Encoders write 10 to 20.
+_MOST_SCANS = 100
 _SCAN = b"\xff\xda"
 #: A TIFF is as many decoders as it has tiles or strips; one for each row is the finest that anyone writes.
 _MOST_TILES = LONGEST_SIDE
