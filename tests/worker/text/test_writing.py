@@ -43,9 +43,12 @@ def of_bytes_and_words() -> Tokenizer:
     return tokenizer
 
 
-def writing(tokenizer: Tokenizer, stop: tuple[str, ...] = (), *, anew: bool = False) -> TextWriting:
+def writing(
+    tokenizer: Tokenizer, stop: tuple[str, ...] = (), *, alone: bool = False
+) -> TextWriting:
     pieces = Pieces(tokenizer)
-    return TextWriting(Manner(pieces.of, pieces.hidden(), Plain, 3, stop, anew))
+    spaced = alone and pieces.spaced
+    return TextWriting(Manner(pieces.of, pieces.hidden(), Plain, 3, stop, spaced))
 
 
 def over(tokens: int, finish: str = "stop") -> Generated:
@@ -98,7 +101,7 @@ def test_tokenizers_of_the_zoo(name: str) -> None:
     count = tokenizer.get_vocab_size(with_added_tokens=False)
     for text in ("Ein Bär läuft. 日本語 🐟 x", "def f(a):\n\treturn a  # b", ""):
         ids = tokenizer.encode(text, add_special_tokens=False).ids
-        assert written(writing(tokenizer, anew=True), ids)[1].text == tokenizer.decode(ids)
+        assert written(writing(tokenizer, alone=True), ids)[1].text == tokenizer.decode(ids)
     for _ in range(200):
         ids = draw.integers(count, size=20).tolist()
         # Without what goes before, decoders take the space off a text; with it they leave it.
@@ -113,9 +116,15 @@ def test_special_tokens_are_no_text() -> None:
     assert written(writing(tokenizer), [BOS, a, END, a])[1].text == "aa"
 
 
-def test_a_text_that_begins_by_itself_has_no_space_before() -> None:
+def test_a_text_by_itself_has_no_space_before() -> None:
     tokenizer = of_bytes_and_words()
-    assert written(writing(tokenizer, anew=True), [258, 258])[1].text == "a a"
+    assert written(writing(tokenizer, alone=True), [258, 258])[1].text == " a a"
+    strips = decoders.Strip(content=" ", left=1, right=0)
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), strips]
+    )
+    assert written(writing(tokenizer, alone=True), [258, 258])[1].text == "a a"
+    assert tokenizer.decode([258, 258]) == "a a"
     assert written(writing(tokenizer), [258, 258])[1].text == " a a"
 
 

@@ -27,6 +27,9 @@ _MEDIA = {
     "file": "a file",
 }
 
+#: Names under which messages bring what was thought; templates read the first, some the second.
+_REASONING = ("reasoning_content", "thinking", "reasoning")
+
 Message = dict[str, Any]
 
 
@@ -34,7 +37,7 @@ class Conversation(msgspec.Struct, frozen=True):
     """Messages, first to last, each with a ``role``.
 
     As transformers and vLLM give them to templates: what is null is left out, arguments of calls are
-    maps. Parts of a ``content`` are texts.
+    maps, reasoning has the names that templates look for. Parts of a ``content`` are texts.
     """
 
     messages: list[Message]
@@ -81,6 +84,8 @@ def _message(message: object, where: str) -> Message:
         read["content"] = _content(read["content"], f"{where}.content")
     elif not (role == "assistant" and read.get("tool_calls")):
         raise InvalidItem(f"{where} has no content")
+    if (thought := next((read[key] for key in _REASONING if key in read), None)) is not None:
+        read = {"thinking": thought, **read, "reasoning_content": thought}
     if "tool_calls" in read:
         read["tool_calls"] = _calls(read["tool_calls"], f"{where}.tool_calls")
     return read

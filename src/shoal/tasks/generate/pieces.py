@@ -20,7 +20,7 @@ _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 def bytes_of(decoder: dict[str, Any] | None) -> BytesOf | None:
     """How the decoder of a tokenizer.json reads a token; None where it is of another kind.
 
-    That it takes a space off a whole text is left to others: a text that goes on with another has it.
+    That it takes a space off a whole text is another matter (`spaced`).
     """
     steps = _steps(decoder)
     if [step["type"] for step in steps] == ["ByteLevel"]:
@@ -41,6 +41,15 @@ def bytes_of(decoder: dict[str, Any] | None) -> BytesOf | None:
     if not replaced:
         return None
     return lambda token: _of_text(token, replaced, fallback=fallback)
+
+
+def spaced(decoder: dict[str, Any] | None) -> bool:
+    """Whether a text by itself begins with a space that is no part of it, as SentencePiece puts one there."""
+    return any(
+        (step["type"] == "Strip" and step["content"] == " " and step["start"] > 0)
+        or (step["type"] == "Metaspace" and step.get("prepend_scheme", "always") != "never")
+        for step in _steps(decoder)
+    )
 
 
 def _steps(decoder: dict[str, Any] | None) -> list[dict[str, Any]]:

@@ -128,7 +128,8 @@ class GenerateTexts:
             answer=answer,
             prompt_tokens=len(ids),
             stop=params.stop,
-            anew=self._anew,
+            # An answer stands by itself; a text goes on with its prompt, and a space is between.
+            spaced=self._pieces.spaced and (params.chat or self._anew),
         )
         return Prepared(
             ids=array_of(ids),

@@ -7,23 +7,25 @@ from collections.abc import Iterable
 
 from tokenizers import Tokenizer
 
-from shoal.tasks.generate.pieces import bytes_of
+from shoal.tasks.generate.pieces import bytes_of, spaced
 
 
 class Pieces:
     """Bytes by token, remembered: a text takes a look-up a token.
 
     Attributes:
+        spaced: a text by itself begins with a space that is no part of it.
         special: ids of the special tokens, by name.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         """Raises `ValueError` for a tokenizer that is of no generator's kind."""
-        decoder = tokenizer.decoder
-        read = bytes_of(None if decoder is None else json.loads(decoder.__getstate__()))
+        steps = None if tokenizer.decoder is None else json.loads(tokenizer.decoder.__getstate__())
+        read = bytes_of(steps)
         if read is None:
             raise ValueError("its decoder is of a kind that no text is generated with")
         self._tokenizer = tokenizer
+        self.spaced = spaced(steps)
         self._read = read
         added = tokenizer.get_added_tokens_decoder()
         self.special = {token.content: i for i, token in added.items() if token.special}

@@ -26,8 +26,7 @@ class Manner(msgspec.Struct, frozen=True):
 
     Attributes:
         bytes_of: what a token stands for. `hidden`: those that are no part of the text.
-        stop: texts that end it. `anew`: it does not go on with its prompt, so that it begins with no
-            space of its own.
+        stop: texts that end it. `spaced`: it begins with a space that is no part of it.
         answer: what is told of it apart, anew each time.
     """
 
@@ -36,7 +35,7 @@ class Manner(msgspec.Struct, frozen=True):
     answer: Callable[[], Answer]
     prompt_tokens: int
     stop: tuple[str, ...] = ()
-    anew: bool = False
+    spaced: bool = False
 
 
 class TextWriting:
@@ -48,7 +47,7 @@ class TextWriting:
         self._stops = Stops(manner.stop)
         self._answer = manner.answer()
         self._tokens = 0
-        self._begun = not manner.anew
+        self._begun = not manner.spaced
         self._told: list[TokenLogprob] = []
 
     def add(self, ids: Ids, told: Told | None) -> Written:
