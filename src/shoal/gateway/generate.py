@@ -95,7 +95,7 @@ class GenerateRoute:
 def _question(body: GenerateBody, encoding: Encoding, card: Card, limits: ItemLimits) -> Question:
     items = checked_items(body.items, encoding, limits, "items")
     chat = _are_conversations(items, encoding)
-    params = generate_params(body.params, card, "params.{}".format, chat=chat, stream=body.stream)
+    params = generate_params(body.params, "params.{}".format, chat=chat, stream=body.stream)
     seed = body.params.seed
     seeds = drawn_seeds(len(items)) if seed is None else (seed,) * len(items)
     return Question(card, params, encoding, items, seeds)

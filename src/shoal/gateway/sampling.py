@@ -1,4 +1,4 @@
-"""What a caller may ask of a text that is generated, checked against the model's card.
+"""What a caller may ask of a text that is generated: within which bounds, and what goes together.
 
 Decides which options are wrong and says what would be right; all routes that generate end here. It must
 not know bodies or the queue.
@@ -13,7 +13,6 @@ from typing import Annotated, Any, NoReturn
 import msgspec
 from msgspec import Meta
 
-from shoal.catalog.card import Card
 from shoal.errors import InvalidRequest, PayloadTooLarge, nearest
 from shoal.values import GenerateParams, GrammarKind
 
@@ -111,17 +110,17 @@ Named = Callable[[str], str]
 
 
 def generate_params(
-    options: GenerateOptions, card: Card, named: Named, *, chat: bool, stream: bool
+    options: GenerateOptions, named: Named, *, chat: bool, stream: bool
 ) -> GenerateParams:
     """`options` as they travel, but for the seed. `named`: an option's name in the body.
 
     Raises:
-        InvalidRequest: an option that this model does not have, or out of its range.
+        InvalidRequest: an option is out of its range, or does not go with another.
         PayloadTooLarge: a schema, a grammar or tools are too large.
     """
     _check_ranges(options, named)
     top_p = None if options.top_p is None else max(LEAST_TOP_P, options.top_p)
-    tools = _tools(options, card, named, chat=chat)
+    tools = _tools(options, named, chat=chat)
     if options.template and not chat:
         _refuse(named("template"), "is given to the template of conversations; this is a text")
     return GenerateParams(
@@ -199,7 +198,7 @@ def _grammar(options: GenerateOptions, named: Named) -> tuple[GrammarKind, str] 
     return (GRAMMARS[name], text)
 
 
-def _tools(options: GenerateOptions, card: Card, named: Named, *, chat: bool) -> str:
+def _tools(options: GenerateOptions, named: Named, *, chat: bool) -> str:
     """The tools as they travel; empty if none may be called."""
     where, choice = named("tools"), options.tool_choice
     if not options.tools:
@@ -211,13 +210,7 @@ def _tools(options: GenerateOptions, card: Card, named: Named, *, chat: bool) ->
     names = [_tool_name(tool, f"{where}[{n}]") for n, tool in enumerate(options.tools)]
     if choice not in ("auto", "none", "required", *names):
         _refuse(named("tool_choice"), f"is no tool: '{choice[:80]}'{nearest(choice, names)}")
-    if choice == "none":
-        return ""
-    task = card.tasks.generate
-    assert task is not None, "the route looked"
-    if task.tools is None:
-        _refuse(where, f"cannot be called: '{card.name}' was not taught to call any")
-    return _packed(options.tools, where)
+    return "" if choice == "none" else _packed(options.tools, where)
 
 
 def _tool_name(tool: dict[str, Any], where: str) -> str:

@@ -122,9 +122,7 @@ def _question(gateway: Gateway, body: ChatBody, card: Card) -> Question:
     n = count(body.n)
     item = conversation(body.messages, card)
     items = checked_items([item] * n, "json", item_limits(gateway, card), "messages")
-    params = generate_params(
-        _options(body), card, _named(body), chat=True, stream=bool(body.stream)
-    )
+    params = generate_params(_options(body), _named(body), chat=True, stream=bool(body.stream))
     return Question(card, params, "json", items, seeds(body.seed, 1, n))
 
 

@@ -160,7 +160,7 @@ def _question(gateway: Gateway, body: CompletionsBody, card: Card) -> tuple[Ques
     }
     forms = {} if form is None else form.forms("response_format")
     given = options(fields, body.forms(), forms)
-    params = generate_params(given, card, named, chat=False, stream=bool(body.stream))
+    params = generate_params(given, named, chat=False, stream=bool(body.stream))
     return Question(card, params, "json", items, seeds(body.seed, len(prompts), n)), n
 
 

@@ -70,9 +70,7 @@ _decoder = BodyDecoder(_Conversation)
 
 
 def conversation(messages: msgspec.Raw, card: Card) -> msgspec.Raw:
-    """The item that a body's `messages` are, as they were sent; but a developer is the system.
-
-    That is OpenAI's newer word, which no model's template knows.
+    """The item that a body's `messages` are, as they were sent.
 
     Raises:
         InvalidRequest: one of them is malformed, or of a kind that the model does not take.
@@ -83,14 +81,7 @@ def conversation(messages: msgspec.Raw, card: Card) -> msgspec.Raw:
         raise InvalidRequest("messages is empty: send at least one", param="messages")
     for position, message in enumerate(decoded.messages):
         _check(message, f"messages[{position}]", card)
-    if any(message.role == "developer" for message in decoded.messages):
-        item = msgspec.json.encode({"messages": _of_the_system(messages)})
     return msgspec.Raw(item)
-
-
-def _of_the_system(messages: msgspec.Raw) -> list[dict[str, Any]]:
-    told: list[dict[str, Any]] = msgspec.json.decode(messages)
-    return [{**m, "role": "system"} if m["role"] == "developer" else m for m in told]
 
 
 def _check(message: _Message, where: str, card: Card) -> None:

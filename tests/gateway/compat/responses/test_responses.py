@@ -141,7 +141,7 @@ async def test_items_become_a_conversation(
         },
     ]
     assert asked(worker) == [
-        {"role": "system", "content": "Be brief."},
+        {"role": "developer", "content": "Be brief."},
         {"role": "user", "content": [{"type": "text", "text": "Rain?"}]},
         {"role": "assistant", "content": None, "tool_calls": calls},
         {"role": "tool", "tool_call_id": "1", "content": "Rain."},

@@ -60,5 +60,5 @@ def _question(gateway: Gateway, body: ResponsesBody, card: Card) -> Question:
     check(body)
     item = conversation(messages(body), card)
     items = checked_items([item], "json", item_limits(gateway, card), "input")
-    params = generate_params(options(body), card, named, chat=True, stream=bool(body.stream))
+    params = generate_params(options(body), named, chat=True, stream=bool(body.stream))
     return Question(card, params, "json", items, seeds(body.seed, 1, 1))
