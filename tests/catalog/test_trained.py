@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from shoal.catalog.card import EncodeTask, ExtractTask, Multivector, ScoreTask, Sparse, Tasks
+from shoal.catalog.card import (
+    EncodeTask,
+    ExtractTask,
+    GenerateTask,
+    Multivector,
+    ScoreTask,
+    Sparse,
+    Tasks,
+)
 from shoal.catalog.infer import infer
 from shoal.catalog.parse import parse_card, to_yaml
 from shoal.catalog.sources.formats import check_folder
@@ -45,6 +53,12 @@ def sparse(**pooling: Any) -> dict[str, Any]:
         "sentence_bert_config.json": {"transformer_task": "fill-mask", "max_seq_length": 48},
         "1_SpladePooling/config.json": {"pooling_strategy": "max"} | pooling,
     }
+
+
+def generator(template: Any = "{{ messages }}", **said: Any) -> dict[str, Any]:
+    files = plain_files(architectures=["Qwen3ForCausalLM"], model_type="qwen3")
+    files["tokenizer_config.json"] = {"chat_template": template}
+    return files | {"generation_config.json": {"temperature": 0.6, "top_p": 0.95} | said}
 
 
 IDENTITY = "torch.nn.modules.linear.Identity"
@@ -100,6 +114,37 @@ def gliner(**config: Any) -> dict[str, Any]:
     files = plain_files()
     encoder = files.pop("config.json") | {"architectures": None}
     return files | {"gliner_config.json": {"encoder_config": encoder} | config}
+
+
+@pytest.mark.parametrize(
+    ("files", "task"),
+    [
+        (generator(), GenerateTask()),
+        (
+            generator(do_sample=True, top_k=20, repetition_penalty=1.1),
+            GenerateTask(temperature=0.6, top_p=0.95, top_k=20, repetition_penalty=1.1),
+        ),
+        (
+            generator([{"name": "default", "template": "<tool_call> </think>"}]),
+            GenerateTask(tools="hermes", reasoning=("<think>", "</think>")),
+        ),
+        (
+            generator(None) | {"chat_template.jinja": "<tool_call>"},
+            GenerateTask(tools="hermes"),
+        ),
+    ],
+)
+def test_models_that_write(tmp_path: Path, files: dict[str, Any], task: GenerateTask) -> None:
+    card = infer(str(write(tmp_path / "m", files)))
+    assert (card.family, card.tasks, card.max_tokens) == ("qwen3", Tasks(generate=task), 128)
+    assert parse_card(to_yaml(card), "m.yaml") == card
+
+
+def test_one_that_writes_and_has_no_template(tmp_path: Path) -> None:
+    with pytest.raises(
+        CardError, match=r"Qwen3ForCausalLM without a chat template.*generate: \{\}"
+    ):
+        infer(str(write(tmp_path / "m", generator(None))))
 
 
 def test_a_gliner_is_its_encoders_family(tmp_path: Path) -> None:

@@ -12,12 +12,12 @@ from shoal.runtimes.candle.configs import FAMILIES as ENCODERS
 from shoal.runtimes.onnx.encoders.heads import HEADS as ENCODED
 from shoal.runtimes.onnx.runtime import FAMILIES as GRAPHS
 from shoal.runtimes.torch.families.known import FAMILIES
-from shoal.runtimes.torch.heads.build import HEADS
+from shoal.runtimes.torch.heads.build import GENERATE, HEADS
 from shoal.worker.models import heads_of
 
 #: Kind -> families and heads that it has code for.
 CODE: dict[str, tuple[Collection[str], Collection[str]]] = {
-    "torch": (FAMILIES, HEADS),
+    "torch": (FAMILIES, {*HEADS, GENERATE}),
     "candle": (ENCODERS, {"dense"}),
     "onnx": (GRAPHS, {"ocr", *ENCODED}),
 }

@@ -21,6 +21,8 @@ from shoal.bench import (
 )
 from shoal.bench.benchmark import Benchmark
 from shoal.bench.cold import measure as cold
+from shoal.bench.generating import measure as generating
+from shoal.bench.generating import plot as generating_plot
 from shoal.bench.heads import measure as heads
 from shoal.bench.packing import cycles
 from shoal.bench.packing import measure as packing
@@ -68,6 +70,14 @@ BENCHMARKS: dict[str, Benchmark[Any, Any]] = {
         runtimes.measure,
         runtimes.table,
         runtimes.Plan(starts=1, rounds=1, texts=16),
+    ),
+    "generate": Benchmark(
+        "Tokens a second of one stream and of several, and what a long prompt does to the others.",
+        generating.Plan(),
+        generating.measure,
+        generating.table,
+        generating.Plan(rounds=1, new_tokens=16, long_tokens=256),
+        generating_plot.write,
     ),
     "timetable": Benchmark(
         "How long real batches take, by their tokens; `topology` is timed by such a table.",

@@ -16,7 +16,7 @@ M = TypeVar("M", bound=Message)
 
 
 class Alone:
-    """A runtime process that is asked one thing at a time."""
+    """A runtime process that is asked one thing at a time, or is listened to."""
 
     def __init__(self, spec: RuntimeSpec) -> None:
         self._heard: asyncio.Queue[FromRuntime] = asyncio.Queue()
@@ -25,10 +25,14 @@ class Alone:
     async def ask(self, message: ToRuntime, answer: type[M]) -> M:
         """Raises `BenchFailed` for any other answer."""
         self.process.send(message)
-        heard = await self._heard.get()
+        heard = await self.hear()
         if not isinstance(heard, answer):
             raise BenchFailed(f"the runtime answered {type(message).__name__} with {heard}")
         return heard
+
+    async def hear(self) -> FromRuntime:
+        """What it says next."""
+        return await self._heard.get()
 
     def _ended(self, status: int, last: str) -> None:
         self._heard.put_nowait(Bye(f"exit status {status}: {last}"))

@@ -107,6 +107,11 @@ def family_in(config: Config, found: Found, *, trained: bool) -> Family:
         raise CardError(f"{found.where}: model_type '{what}' has no family here; known are {known}")
     heads = [name for name in architectures if name not in family.encoders]
     if heads and not trained:
+        if heads[0] in family.generators:
+            raise CardError(
+                f"{found.where}: is a {heads[0]} without a chat template; write a card with "
+                "`generate: {}` if it is to carry on texts"
+            )
         raise CardError(
             f"{found.where}: is a {heads[0]}, trained for another task than encode; "
             f"encoders are {', '.join(family.encoders)}"

@@ -19,6 +19,7 @@ class Family(msgspec.Struct, frozen=True):
         model_types: values of `model_type` in `config.json` that mean this family.
         encoders: values of `architectures` whose encoder gives token vectors; anything else is
             a head of another task on top of it.
+        generators: values of `architectures` that carry on texts with that encoder.
         position_offset: rows at the start of the position table that no token uses; None: those
             up to the padding token's.
         positions: how many there are where `config.json` does not say.
@@ -34,6 +35,7 @@ class Family(msgspec.Struct, frozen=True):
     name: str
     model_types: tuple[str, ...] = ()
     encoders: tuple[str, ...] = ()
+    generators: tuple[str, ...] = ()
     position_offset: int | None = 0
     positions: int | None = None
     code: tuple[str, ...] = ()
@@ -94,12 +96,12 @@ FAMILIES: dict[str, Family] = {
             ("NewModel", "NewForMaskedLM", "GteModel", "GteForMaskedLM"),
             code=("NewModel", "GteModel"),
         ),
-        Family("gemma3", ("gemma3_text",), ("Gemma3TextModel",)),
-        Family("llama", ("llama",), ("LlamaModel",)),
-        Family("mistral", ("mistral",), ("MistralModel",)),
-        Family("qwen2", ("qwen2",), ("Qwen2Model",)),
-        Family("qwen3", ("qwen3",), ("Qwen3Model",)),
-        Family("smollm3", ("smollm3",), ("SmolLM3Model",)),
+        Family("gemma3", ("gemma3_text",), ("Gemma3TextModel",), ("Gemma3ForCausalLM",)),
+        Family("llama", ("llama",), ("LlamaModel",), ("LlamaForCausalLM",)),
+        Family("mistral", ("mistral",), ("MistralModel",), ("MistralForCausalLM",)),
+        Family("qwen2", ("qwen2",), ("Qwen2Model",), ("Qwen2ForCausalLM",)),
+        Family("qwen3", ("qwen3",), ("Qwen3Model",), ("Qwen3ForCausalLM",)),
+        Family("smollm3", ("smollm3",), ("SmolLM3Model",), ("SmolLM3ForCausalLM",)),
         Family(
             "ppocr",
             media=("image",),

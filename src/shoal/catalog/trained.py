@@ -1,5 +1,5 @@
 """What a model does besides dense vectors, where its own files say so: terms, scores, labels, spans,
-pages.
+pages, texts.
 
 Whatever they leave open is refused with the card to write: a wrong guess would look like an answer.
 """
@@ -19,6 +19,7 @@ from shoal.catalog.card import (
 )
 from shoal.catalog.encoder import Config, read_config
 from shoal.catalog.folder import Found
+from shoal.catalog.generators import read_generator
 from shoal.catalog.gliner import FILE
 from shoal.catalog.late import read_late
 from shoal.catalog.pages import Processor, query_prefix
@@ -104,6 +105,9 @@ def read_trained(found: Found) -> Trained | None:
         return None
     if config.is_a(_PAGES):
         return _pages(found)
+    generate = read_generator(found, config)
+    if generate is not None:
+        return _trained(found, Tasks(generate=generate), None, config)
     if config.is_a(_TOKENS):
         _names(found, config)
         tasks = Tasks(extract=ExtractTask("token-labels"))

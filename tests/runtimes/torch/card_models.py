@@ -132,6 +132,8 @@ def _kind(tasks: Tasks) -> Kind:
     if tasks.encode is not None:
         sparse = tasks.encode.sparse
         return "masked-lm" if sparse is not None and sparse.head == "splade" else "encoder"
+    if tasks.generate is not None:
+        return "generator"
     task = tasks.score or tasks.extract
     assert task is not None, "a card has a task"
     return _KINDS[task.head]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import msgspec
@@ -72,19 +72,27 @@ def attend_apart(
     serves as many neighbouring ones of the query. Views of one product will do.
     """
     whole = not any(group.seen for group in packed.groups)
-    if (
-        whole
-        and query.is_cuda
-        and query.dtype in _HALF
-        and (kernel := _varlen_kernel(query.device))
-    ):
-        options = _varlen_options(query, key, attention)
-        # The kernel wants heads of a multiple of 8, up to 256.
-        if query.shape[2] % 8 == 0 and query.shape[2] <= 256 and options.keys() <= _taken(kernel):
-            at, longest = packed.offsets, packed.longest
-            attended: Tensor = kernel(query, key, value, at, at, longest, longest, **options)
-            return attended.flatten(1)
+    if whole and (kernel := packed_kernel(query, key, attention)) is not None:
+        at, longest = packed.offsets, packed.longest
+        return kernel(query, key, value, at, at, longest, longest).flatten(1)
     return _by_group(query, key, value, packed, attention)
+
+
+def packed_kernel(query: Tensor, key: Tensor, attention: Attention) -> Callable[..., Tensor] | None:
+    """Attention of packed rows of several items in one call, where there is such a kernel.
+
+    It takes query, key and value, [rows, heads, width]; where the rows of each item begin and the last
+    ends, of queries and of keys, int32 [items + 1]; and the most rows of one item, of both. The last
+    query of an item stands at its last key.
+    """
+    # The kernel wants heads of a multiple of 8, up to 256.
+    if not (query.is_cuda and query.dtype in _HALF and query.shape[2] % 8 == 0):
+        return None
+    kernel = _varlen_kernel(query.device)
+    if kernel is None or query.shape[2] > 256:
+        return None
+    options = _varlen_options(query, key, attention)
+    return partial(kernel, **options) if options.keys() <= _taken(kernel) else None
 
 
 @cache

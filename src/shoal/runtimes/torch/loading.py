@@ -9,10 +9,11 @@ import torch
 
 from shoal.errors import ModelLoadFailed
 from shoal.runtimes.torch.described import described
-from shoal.runtimes.torch.families.base import Encoder, Family
+from shoal.runtimes.torch.families.base import Decoder, Encoder, Family
 from shoal.runtimes.torch.families.known import FAMILIES
+from shoal.runtimes.torch.generating.generator import Decoding
 from shoal.runtimes.torch.heads.base import Ground, Head
-from shoal.runtimes.torch.heads.build import build
+from shoal.runtimes.torch.heads.build import GENERATE, build
 from shoal.runtimes.torch.layers import Layers
 from shoal.runtimes.torch.media import Takes
 from shoal.runtimes.torch.packed import Filling
@@ -27,7 +28,8 @@ _DTYPES: dict[str, torch.dtype] = {
 
 
 class Parts(NamedTuple):
-    """A model; `heads` by output, `bytes` those of all its tensors, the rest as its family says."""
+    """A model; `heads` by output, `bytes` those of all its tensors, `decoding` if it generates, the rest as
+    its family says."""
 
     encoder: Encoder
     heads: dict[str, Head]
@@ -35,6 +37,7 @@ class Parts(NamedTuple):
     takes: Takes | None
     pools: bool
     filling: Filling | None
+    decoding: Decoding | None = None
 
 
 def load_parts(load: Load, device: torch.device) -> Parts:
@@ -57,10 +60,22 @@ def load_parts(load: Load, device: torch.device) -> Parts:
             f"{encoder.max_tokens}"
         )
     ground = Ground(layers, family.heads(config), encoder.width, encoder.vocabulary)
-    heads = build(load.heads, ground)
+    generates = [name for name, said in load.heads.items() if said.get("head", name) == GENERATE]
+    heads = build({n: said for n, said in load.heads.items() if n not in generates}, ground)
+    decoding = _decoding(load, encoder, ground) if generates and load.sequences else None
     takes = None if family.takes is None else family.takes(config)
     filling = None if family.fills is None else family.fills(config, folder)
-    return Parts(encoder, heads, layers.bytes, takes, family.pools, filling)
+    return Parts(encoder, heads, layers.bytes, takes, family.pools, filling, decoding)
+
+
+def _decoding(load: Load, encoder: Encoder, ground: Ground) -> Decoding:
+    """Raises `ModelLoadFailed` where the model cannot carry on a text."""
+    table = ground.layout.generator
+    if table is None or not isinstance(encoder, Decoder):
+        raise ModelLoadFailed(f"family {load.family!r} generates nothing here")
+    if not all(kept.attention.causal for kept in encoder.kept):
+        raise ModelLoadFailed("its tokens see those after them too, so that it generates nothing")
+    return Decoding(encoder, ground.layers.product([table], []), ground.layers.dtype)
 
 
 def _expected(family: Family[Any], config: Any, path: Path) -> dict[str, Shape]:

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from shoal.errors import ErrorInfo, InvalidItem
+from shoal.errors import ErrorInfo, InvalidItem, InvalidRequest
 from shoal.runtimes.batch import Batch, Media, Outputs
+from shoal.runtimes.torch.generating.generator import Generator
 from shoal.runtimes.torch.heads.base import HeadOutput
 from shoal.runtimes.torch.loading import load_parts
 from shoal.runtimes.torch.media import Takes, among_tokens, pack_media
@@ -36,23 +37,32 @@ class Model:
         self._encoder, self._heads, self._parameter_bytes = parts.encoder, parts.heads, parts.bytes
         self._takes, self._pools, self._filling = parts.takes, parts.pools, parts.filling
         self._max_tokens = load.max_tokens
+        decoding = parts.decoding
+        self.generator = None if decoding is None else Generator(load, decoding, device)
         self.threads = load.threads
         self._pass_tokens = _PASS_TOKENS_CUDA if device.type == "cuda" else _PASS_TOKENS_CPU
 
     @property
     def bytes(self) -> int:
-        """Bytes of its tensors, and of the activations of its largest pass."""
+        """Bytes of its tensors, of the activations of its largest pass, and of what generates."""
         heads = self._heads.values()
+        generating = self.generator.bytes if self.generator is not None else 0
+        if generating and not heads:
+            return self._parameter_bytes + generating
         per_token = max((head.bytes_per_token for head in heads), default=0)
         fixed = max((head.bytes for head in heads), default=0)
         per_token += self._encoder.activation_bytes_per_token
         tokens = max(self._pass_tokens, self._max_tokens) if self._encoder.vocabulary else 0
         if self._takes is not None:
             tokens = max(tokens, self._takes.items(self._pass_tokens) * self._takes.tokens)
-        return self._parameter_bytes + tokens * per_token + fixed
+        return self._parameter_bytes + tokens * per_token + fixed + generating
 
     def warm_up(self) -> None:
         """A pass of each kind of item, so that the first request does not pay for first uses."""
+        if self.generator is not None:
+            self.generator.warm_up()
+        if not self._heads:
+            return
         one, names = np.ones(1, np.int64), list(self._heads)
         if self._encoder.vocabulary:
             self.run(Batch(np.zeros(1, np.int32), one), names)
@@ -63,7 +73,9 @@ class Model:
             self.run(Batch(places, one * takes.tokens, inputs=[takes.blank()[None]]), names)
 
     def run(self, batch: Batch, names: list[str]) -> Outputs:
-        """The outputs of these names, which are of its heads."""
+        """The outputs of these names, which are of its heads. Raises `InvalidRequest` for `generate`."""
+        if not self._heads.keys() >= set(names):
+            raise InvalidRequest(f"'{self._name}' answers no batch by what it generates")
         chosen = {name: self._heads[name] for name in names}
         failed = self._unfit(batch)
         items = len(batch.lengths)

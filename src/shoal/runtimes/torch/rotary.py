@@ -42,12 +42,17 @@ class Rotary:
         self._frequencies = frequencies
         self._plain = frequencies.plain.to(device)
 
+    def at(self, positions: Tensor) -> Rotation:
+        """The turns at these positions, [computed], as all items but those too long for them have
+        them."""
+        return Rotation(positions[:, None] * self._plain, self._frequencies.scale)
+
     def of(self, packed: Packed) -> Rotation:
         """The turns of a pass."""
-        positions = packed.positions[:, None]
         trained = self._frequencies.trained
         if trained is None or packed.longest <= trained:
-            return Rotation(positions * self._plain, self._frequencies.scale)
+            return self.at(packed.positions)
+        positions = packed.positions[:, None]
         angles = positions * self._plain
         for group in packed.groups:
             if group.length > trained:

@@ -11,14 +11,16 @@ import os
 
 import torch
 
-from shoal.errors import ConfigError
+from shoal.errors import ConfigError, InvalidRequest, ModelLoadFailed
 from shoal.runtimes.batch import Outputs, read
 from shoal.runtimes.resident import ModelRuntime
 from shoal.runtimes.torch import memory
 from shoal.runtimes.torch.families.known import FAMILIES
+from shoal.runtimes.torch.generating.sequence import Told
+from shoal.runtimes.torch.generating.turns import Turns
 from shoal.runtimes.torch.model import Model
 from shoal.runtimes.torch.threads import compute_alone
-from shoal.wire.socket import Load, Run
+from shoal.wire.socket import Generate, Generated, Load, Run
 
 #: 64 row counts of one model; 200 MB at most, which is no model's and in no `Loaded.bytes`.
 _KERNELS_KEPT = 256
@@ -35,10 +37,12 @@ class TorchRuntime(ModelRuntime[Model]):
 
     kind = "torch"
     families = FAMILIES
+    has_options = True
 
     def __init__(self, device: str = "cpu", threads: int = 1) -> None:
         self._device = _device(device)
         super().__init__(str(self._device), threads)
+        self._turns = Turns()
         # Read when oneDNN first computes. It holds about 0.7 MB a kernel and keeps 1,024 of them
         # by itself: batches of mixed lengths would fill the memory of several small models.
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(_KERNELS_KEPT))
@@ -54,6 +58,11 @@ class TorchRuntime(ModelRuntime[Model]):
 
     def make(self, load: Load) -> Model:
         """On one core, beside running batches."""
+        if load.options and not load.sequences:
+            raise ModelLoadFailed(
+                "the torch runtime has no options for models that generate nothing; its profile gives "
+                f"{', '.join(load.options)}"
+            )
         compute_alone()
         model = Model(load, self._device)
         model.warm_up()
@@ -61,13 +70,44 @@ class TorchRuntime(ModelRuntime[Model]):
 
     def compute(self, model: Model, batch: Run) -> Outputs:
         items = read(batch)
-        threads = model.threads or self.threads
-        if threads != torch.get_num_threads():
-            torch.set_num_threads(threads)
+        self._use(model.threads)
         return model.run(items, batch.heads)
+
+    def begin(self, generate: Generate) -> None:
+        """Take a sequence in. Raises `UnknownModel`, `InvalidRequest`, `OutOfMemory`."""
+        _, model = self._resident(generate.model)
+        if model.generator is None:
+            raise InvalidRequest(f"'{generate.model}' was loaded to generate nothing")
+        self._turns.begin(generate, model.generator)
+
+    def step(self) -> list[Told]:
+        """One pass of one model, whose turn it is."""
+        generator = self._turns.next()
+        if generator is None:
+            return []
+        self._use(generator.threads)
+        return self._turns.told(generator.step())
+
+    def end(self, batch: int) -> Generated:
+        """End a sequence that was begun."""
+        return self._turns.end(batch)
+
+    def unload(self, model: str) -> None:
+        """Raises `UnknownModel` if it is not resident."""
+        _, resident = self._resident(model)
+        if resident.generator is not None:
+            resident.generator.close()
+        del resident
+        super().unload(model)
 
     def out_of_memory(self, error: Exception) -> bool:
         return memory.is_out_of_memory(error)
+
+    def _use(self, threads: int) -> None:
+        """So many threads for what comes; 0: all that this process was given."""
+        threads = threads or self.threads
+        if threads != torch.get_num_threads():
+            torch.set_num_threads(threads)
 
     def give_back(self) -> None:
         memory.give_back(self._device)

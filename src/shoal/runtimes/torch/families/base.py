@@ -7,13 +7,14 @@ batches or messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 from torch import Tensor
 
+from shoal.runtimes.torch.attention import Attention
 from shoal.runtimes.torch.heads.layout import Layout
 from shoal.runtimes.torch.layers import Layers
 from shoal.runtimes.torch.media import Takes
@@ -41,6 +42,32 @@ class Encoder(Protocol):
     def forward(self, packed: Packed) -> Tensor:
         """Hidden states after the last layer, [computed, width]; or, where its family `pools`, one
         row an item."""
+
+
+#: Queries [rows, heads, width], keys and values [rows, key heads, width] of a layer -> what the rows
+#: attend to, [rows, heads * width].
+Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """What one layer keeps of a token, for those that come after it."""
+
+    key_heads: int
+    width: int
+    attention: Attention
+
+
+@runtime_checkable
+class Decoder(Encoder, Protocol):
+    """A loaded encoder that can carry on, if all of its attention is causal. `kept`: by layer."""
+
+    kept: list[Kept]
+
+    def carry_on(self, tokens: Tensor, positions: Tensor, attends: Sequence[Attend]) -> Tensor:
+        """Hidden states after the last layer, [rows, width], of more tokens of any sequences.
+
+        tokens, positions: int64 [rows]. attends: of each layer.
+        """
 
 
 class Family(msgspec.Struct, Generic[Config], frozen=True):

@@ -19,13 +19,19 @@ from shoal.runtimes.torch.linear import Activation
 from shoal.runtimes.torch.rope import Kind, RopeKeys, frequencies
 
 _TURN = "all"
-_WORDS = "embed_tokens.weight"
+#: The table of words.
+WORDS = "embed_tokens.weight"
 
 
 def qkv(heads: int, key_heads: int, width: int) -> dict[str, int]:
     """The tensors of queries, keys and values, and how many rows each has."""
     parts = {"q_proj": heads, "k_proj": key_heads, "v_proj": key_heads}
     return {f"self_attn.{name}": count * width for name, count in parts.items()}
+
+
+def generator(*, tied: bool) -> str:
+    """The tensor that gives the logits of the next token."""
+    return WORDS if tied else "lm_head.weight"
 
 
 def network(inner: int) -> dict[str, int]:
@@ -95,7 +101,7 @@ class DecoderKeys(RopeKeys, frozen=True, kw_only=True):
             vocabulary=self.vocab_size,
             width=self.hidden_size,
             max_tokens=self.max_position_embeddings,
-            words=_WORDS,
+            words=WORDS,
             layers=[self._layer(number) for number in range(self.num_hidden_layers)],
             frequencies={_TURN: turns},
             last_norm=self._norm("norm"),
@@ -178,7 +184,7 @@ def _heads(config: DecoderKeys) -> Layout:
     return Layout(
         sequence=Classifier((Linear("score", bias=False),), "last"),
         tokens=(Linear("score"),),
-        generator=_WORDS if config.tie_word_embeddings else "lm_head.weight",
+        generator=generator(tied=config.tie_word_embeddings),
     )
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from shoal.runtimes.torch.attention import Attention
 from shoal.runtimes.torch.families.base import Family, check_heads, check_layers
-from shoal.runtimes.torch.families.decoder import network, qkv, rename
+from shoal.runtimes.torch.families.decoder import WORDS, generator, network, qkv, rename
 from shoal.runtimes.torch.families.plan import Design, Norms, Plan, Product, Scale
 from shoal.runtimes.torch.families.rotary import RotaryEncoder, tensors
 from shoal.runtimes.torch.heads.layout import Classifier, Layout, Linear
@@ -48,6 +48,8 @@ class Gemma3Config(msgspec.Struct, frozen=True, kw_only=True):
     rope_theta: float = 1_000_000.0
     rope_local_base_freq: float = 10_000.0
     rope_scaling: Rope | None = None
+    tie_word_embeddings: bool = True
+    final_logit_softcapping: None = None
 
     def __post_init__(self) -> None:
         check_heads(self, "num_attention_heads", "num_key_value_heads")
@@ -64,7 +66,7 @@ class Gemma3Config(msgspec.Struct, frozen=True, kw_only=True):
             vocabulary=self.vocab_size,
             width=self.hidden_size,
             max_tokens=self.max_position_embeddings,
-            words="embed_tokens.weight",
+            words=WORDS,
             scale=self.hidden_size**0.5,
             layers=[self._layer(number, kind) for number, kind in enumerate(kinds)],
             frequencies={
@@ -125,8 +127,11 @@ class Gemma3Config(msgspec.Struct, frozen=True, kw_only=True):
         return Scale(name, self.hidden_size, self.rms_norm_eps, "shifted")
 
 
-def _heads(_: Gemma3Config) -> Layout:
-    return Layout(sequence=Classifier((Linear("score", bias=False),), "last"))
+def _heads(config: Gemma3Config) -> Layout:
+    return Layout(
+        sequence=Classifier((Linear("score", bias=False),), "last"),
+        generator=generator(tied=config.tie_word_embeddings),
+    )
 
 
 GEMMA3 = Family(Gemma3Config, rename, tensors, RotaryEncoder, _heads, float16=False)

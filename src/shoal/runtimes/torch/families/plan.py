@@ -11,6 +11,7 @@ import msgspec
 import torch
 
 from shoal.runtimes.torch.attention import Attention
+from shoal.runtimes.torch.families.base import Kept
 from shoal.runtimes.torch.layers import Layers, Norm
 from shoal.runtimes.torch.linear import Activation, Linear
 from shoal.runtimes.torch.rope import Frequencies
@@ -119,6 +120,11 @@ class Plan(msgspec.Struct, frozen=True):
     activation: Activation
     gate: Literal[0, 1]
     norms: Norms
+
+    @property
+    def kept(self) -> Kept:
+        """What it keeps of a token."""
+        return Kept(self.key_heads, self.head_width, self.attention)
 
     def tensors(self) -> dict[str, Shape]:
         """Names and shapes of its tensors."""

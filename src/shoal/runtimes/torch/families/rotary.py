@@ -5,13 +5,15 @@ No architecture is named here; where norms stand and which tokens see each other
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from shoal.runtimes.torch.attention import attend_apart
+from shoal.runtimes.torch.families.base import Attend
 from shoal.runtimes.torch.families.plan import Design, Plan, Scale
 from shoal.runtimes.torch.layers import Layers, Norm
 from shoal.runtimes.torch.linear import Linear, activated
@@ -60,15 +62,28 @@ class RotaryEncoder:
             name: Rotary(frequencies, layers.device)
             for name, frequencies in design.frequencies.items()
         }
-        self._layers = [(plan.turn, _Layer(plan, layers)) for plan in design.layers]
+        self._layers = [_Layer(plan, layers) for plan in design.layers]
         self._norm = _norm(design.last_norm, "", layers)
+        self.kept = [plan.kept for plan in design.layers]
 
     def forward(self, packed: Packed) -> Tensor:
         """Hidden states after the last layer, [computed, hidden]."""
         rotations = {name: rotary.of(packed) for name, rotary in self._rotaries.items()}
-        hidden = self._embed(packed)
-        for turn, layer in self._layers:
-            hidden = layer(hidden, packed, rotations[turn] if turn else None)
+        attends = [
+            partial(attend_apart, packed=packed, attention=kept.attention) for kept in self.kept
+        ]
+        return self._computed(self._embed(packed), rotations, attends)
+
+    def carry_on(self, tokens: Tensor, positions: Tensor, attends: Sequence[Attend]) -> Tensor:
+        """Those of more tokens of any sequences; see `Decoder`."""
+        rotations = {name: rotary.at(positions) for name, rotary in self._rotaries.items()}
+        return self._computed(self._embed.words(tokens), rotations, attends)
+
+    def _computed(
+        self, hidden: Tensor, rotations: dict[str, Rotation], attends: Sequence[Attend]
+    ) -> Tensor:
+        for layer, attend in zip(self._layers, attends, strict=True):
+            hidden = layer(hidden, rotations[layer.turn] if layer.turn else None, attend)
         return self._norm(hidden)
 
 
@@ -84,20 +99,25 @@ class _Embedding:
         self._scale = design.scale
         self._norm = _norm(design.first_norm, "", layers)
 
+    def words(self, tokens: Tensor) -> Tensor:
+        """Of a text alone, whose tokens have no types."""
+        return self._norm(self._scaled(torch.embedding(self._words, tokens)))
+
     def __call__(self, packed: Packed) -> Tensor:
         rows = torch.embedding(self._words, packed.tokens)
         if self._types is not None:
             # Texts without a second segment, which are most, are all of type 0.
             alike = packed.types is None or len(self._types) == 1
             rows.add_(self._types[0] if alike else self._types[packed.types])
-        if self._scale != 1:
-            rows.mul_(self._scale)
-        return self._norm(self._seen(rows, packed))
+        return self._norm(self._seen(self._scaled(rows), packed))
+
+    def _scaled(self, rows: Tensor) -> Tensor:
+        return rows if self._scale == 1 else rows.mul_(self._scale)
 
 
 class _Layer:
     def __init__(self, plan: Plan, layers: Layers) -> None:
-        self._plan = plan
+        self._plan, self.turn = plan, plan.turn
         at, norms = plan.at, plan.norms
         self._before_attention = _norm(norms.before_attention, at, layers)
         self._qkv = plan.qkv.build(at, layers)
@@ -110,13 +130,13 @@ class _Layer:
         self._add_computed = _addition(plan.down.build(at, layers), norms.computed, at, layers)
         self._after_network = _norm(norms.after_network, at, layers)
 
-    def __call__(self, hidden: Tensor, packed: Packed, rotation: Rotation | None) -> Tensor:
-        attended = self._attend(self._before_attention(hidden), packed, rotation)
+    def __call__(self, hidden: Tensor, rotation: Rotation | None, attend: Attend) -> Tensor:
+        attended = self._attend(self._before_attention(hidden), rotation, attend)
         hidden = self._after_attention(self._add_attended(attended, hidden))
         computed = self._gate(self._inner(self._before_network(hidden)))
         return self._after_network(self._add_computed(computed, hidden))
 
-    def _attend(self, rows: Tensor, packed: Packed, rotation: Rotation | None) -> Tensor:
+    def _attend(self, rows: Tensor, rotation: Rotation | None, attend: Attend) -> Tensor:
         plan = self._plan
         qkv = self._qkv(rows).view(len(rows), -1, plan.head_width)
         turning, value = qkv.tensor_split((plan.heads + plan.key_heads,), 1)
@@ -126,7 +146,7 @@ class _Layer:
         if rotation is not None:
             turning = rotation(turning)
         query, key = turning.to(value.dtype).tensor_split((plan.heads,), 1)
-        return attend_apart(query, key, value, packed, plan.attention)
+        return attend(query, key, value)
 
     def _gate(self, inner: Tensor) -> Tensor:
         halves = inner.chunk(2, -1)

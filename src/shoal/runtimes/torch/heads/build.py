@@ -16,6 +16,9 @@ from shoal.runtimes.torch.heads.splade import splade
 from shoal.runtimes.torch.heads.transcript import transcript
 from shoal.runtimes.torch.heads.yes_no import yes_no
 
+#: The head of a model that generates, which is none of these: what it says is no row of a batch.
+GENERATE = "generate"
+
 #: `head` of an output's options -> how it is built.
 HEADS: dict[str, Build] = {
     "dense": dense,
@@ -48,8 +51,8 @@ def build(outputs: dict[str, dict[str, Any]], ground: Ground) -> dict[str, Head]
 def _build(head: str, options: dict[str, Any], ground: Ground) -> Head:
     if head not in HEADS:
         raise ModelLoadFailed(
-            f"the torch runtime has no head {head!r}; it has {', '.join(HEADS)}"
-            f"{nearest(head, HEADS)}"
+            f"the torch runtime has no head {head!r}; it has {', '.join([*HEADS, GENERATE])}"
+            f"{nearest(head, [*HEADS, GENERATE])}"
         )
     try:
         return HEADS[head](options, ground)

@@ -1,0 +1,1 @@
+"""Texts that a runtime generates: how fast, how soon, and how evenly."""

@@ -1,0 +1,68 @@
+"""Sequences asked of one runtime process, and when their tokens came."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+
+from shoal.bench.failure import BenchFailed
+from shoal.bench.runtime import Alone
+from shoal.wire.arrays import from_wire, to_wire
+from shoal.wire.socket import Chunk, Failed, Generate, Generated, Sampling
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A prompt, and how many tokens are to follow; it is asked once `after` tokens of all came."""
+
+    prompt: list[int]
+    new_tokens: int
+    after: int = 0
+
+
+class Stream(msgspec.Struct):
+    """Seconds since the first sequence was asked: when this one was, and when each of its tokens came."""
+
+    began_s: float
+    tokens_s: list[float] = []
+    ids: list[int] = []
+    cached_tokens: int = 0
+
+    @property
+    def first_s(self) -> float:
+        """Until its first token."""
+        return self.tokens_s[0] - self.began_s
+
+    @property
+    def pause_s(self) -> float:
+        """The longest between two of its tokens."""
+        return max((b - a for a, b in pairwise(self.tokens_s)), default=0.0)
+
+
+async def streams(runtime: Alone, model: str, asked: list[Asked], seed: int) -> list[Stream]:
+    """All of them, greedy, to their last token. Raises `BenchFailed` where one fails."""
+    began = time.perf_counter()
+    found: dict[int, Stream] = {}
+    waiting, over, came = list(enumerate(asked)), 0, 0
+    while over < len(asked):
+        while waiting and waiting[0][1].after <= came:
+            number, one = waiting.pop(0)
+            found[number] = Stream(time.perf_counter() - began)
+            prompt = to_wire(np.array(one.prompt, np.int32))
+            sampling = Sampling(one.new_tokens, temperature=0.0, seed=seed)
+            runtime.process.send(Generate(number, model, prompt, sampling))
+        match message := await runtime.hear():
+            case Chunk():
+                ids = from_wire(message.tokens).tolist()
+                now = time.perf_counter() - began
+                found[message.batch].tokens_s += [now] * len(ids)
+                found[message.batch].ids += ids
+                came += len(ids)
+            case Generated():
+                found[message.batch].cached_tokens = message.cached_tokens
+                over += 1
+            case Failed() | _:
+                raise BenchFailed(f"the runtime answered a sequence with {message}")
+    return [found[number] for number in range(len(asked))]

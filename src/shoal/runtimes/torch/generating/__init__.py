@@ -1,0 +1,1 @@
+"""Sequences that one model generates: many at once, a pass at a time."""

@@ -1,0 +1,87 @@
+"""How much memory generation takes beside the weights, all of it fixed at load."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+import torch
+
+from shoal.errors import ModelLoadFailed
+from shoal.runtimes.torch.families.base import Decoder
+from shoal.runtimes.torch.generating.keys import bytes_per_place
+from shoal.runtimes.torch.generating.sampling import Sampler
+from shoal.wire.socket import Load
+
+#: Places for one sequence of the longest, and for so many tokens of each of the others.
+_OTHERS_TOKENS = 512
+
+
+class _Device(NamedTuple):
+    """What suits a kind of device.
+
+    Attributes:
+        cache_bytes: for keys, unless the profile says more.
+        rows: of prompts in a pass, at most.
+        row_s: first guess of what one takes.
+    """
+
+    cache_bytes: int
+    rows: int
+    row_s: float
+
+
+_CPU = _Device(2 << 30, 512, 1e-3)
+_CUDA = _Device(16 << 30, 8192, 1e-5)
+
+
+class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`Load.options` of a model that generates.
+
+    Attributes:
+        cache_tokens: for how many tokens of all sequences together there is room.
+        pass_tokens: of prompts in a pass, at most.
+    """
+
+    cache_tokens: int | None = None
+    pass_tokens: int | None = None
+
+
+class Size(NamedTuple):
+    """`places` for keys; `rows` of prompts in a pass, at most; `row_s`: what one takes at first;
+    `bytes` of everything."""
+
+    places: int
+    rows: int
+    row_s: float
+    bytes: int
+
+
+def of(load: Load, decoder: Decoder, dtype: torch.dtype, device: torch.device) -> Size:
+    """Raises `ModelLoadFailed` for options that there are not."""
+    of_device = _CUDA if device.type == "cuda" else _CPU
+    place = bytes_per_place(decoder.kept, dtype)
+    others = (load.sequences - 1) * min(load.max_tokens, _OTHERS_TOKENS)
+    places = min(load.max_tokens + others, of_device.cache_bytes // place)
+    options = _options(load)
+    places = options.cache_tokens or places
+    rows = min(options.pass_tokens or of_device.rows, load.max_tokens)
+    if device.type == "cuda":  # the keys of one layer, put end to end
+        beside = places * place // len(decoder.kept)
+    else:  # a mask, also as numbers
+        beside = rows * min(places, load.max_tokens) * (torch.bool.itemsize + dtype.itemsize)
+    passes = (rows + load.sequences) * decoder.activation_bytes_per_token
+    chosen = Sampler.bytes(load.sequences, decoder.vocabulary)
+    return Size(places, rows, of_device.row_s, places * place + beside + passes + chosen)
+
+
+def _options(load: Load) -> Options:
+    try:
+        options = msgspec.convert(load.options, Options)
+    except msgspec.ValidationError as error:
+        raise ModelLoadFailed(f"options of the torch runtime: {error}") from None
+    for name in options.__struct_fields__:
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise ModelLoadFailed(f"option {name} must be at least 1, not {value}")
+    return options
