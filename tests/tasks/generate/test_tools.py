@@ -23,16 +23,26 @@ TREE = tool(
 TOOLS = [WEATHER, TREE]
 
 
-def test_a_template_says_the_form() -> None:
-    hermes = "{% if tools %}answer in <tool_call></tool_call>{% endif %}"
-    llama = '{% for t in tools %}{{ t }}{% endfor %}{"name": .., "parameters": ..}'
-    assert [form_in(t) for t in (hermes, llama, "{{ tools }}", "")] == [
-        "hermes",
-        "json",
-        None,
-        None,
-    ]
-    assert has_place("{% for t in tools %}") and not has_place("{{ toolsmith }}")
+@pytest.mark.parametrize(
+    ("template", "form"),
+    [
+        (
+            r"""{% if tools %}{{ '<tool_call>\n{\"name\": <name>, \"arguments\": <json>}' }}{% endif %}""",
+            "hermes",
+        ),
+        ('{% for t in tools %}{{ t }}{% endfor %}{"name": name, "parameters": of it}', "json"),
+        ("{% if tools %}<tool_call>{name}<arg_key>{key}</arg_key></tool_call>{% endif %}", None),
+        ("{{ tools }}", None),
+        ('<tool_call>{"name": name, "arguments": of it}', None),
+    ],
+)
+def test_a_template_says_the_form(template: str, form: str | None) -> None:
+    assert form_in(template) == form
+
+
+def test_a_template_has_a_place_for_tools_or_none() -> None:
+    assert has_place("{% for t in tools %}")
+    assert not has_place("{{ toolsmith }}")
 
 
 def test_how_calls_are_read() -> None:

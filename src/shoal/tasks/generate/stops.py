@@ -43,9 +43,14 @@ class Stops:
 
 def kept_back(text: str, marks: Sequence[str]) -> int:
     """How many of the last characters may be the beginning of one of `marks`."""
-    longest = max((len(mark) for mark in marks), default=0) - 1
-    for count in range(min(longest, len(text)), 0, -1):
-        end = text[len(text) - count :]
-        if any(len(mark) > count and mark.startswith(end) for mark in marks):
-            return count
+    return max((_beginning(text, mark) for mark in marks), default=0)
+
+
+def _beginning(text: str, mark: str) -> int:
+    """How many of the last characters are the first ones of `mark`, which has more than those."""
+    start = text.find(mark[0], max(0, len(text) - len(mark) + 1))
+    while start >= 0:
+        if mark.startswith(text[start:]):
+            return len(text) - start
+        start = text.find(mark[0], start + 1)
     return 0

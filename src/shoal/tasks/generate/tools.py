@@ -32,11 +32,19 @@ For each function call, return a json object with function name and arguments wi
 </tool_call>"""
 
 
+#: The call that templates show their model, in a text of Jinja's or outside; others have tags like
+#: Hermes' around a form of their own (GLM, Qwen3-Coder).
+_SHOWN = re.compile(r'"name\\?":[^\n]{0,80}?"(arguments|parameters)\\?":')
+
+
 def form_in(template: str) -> Form | None:
     """The form that a chat template tells its model to call in; None: it says none that is known."""
+    shown = _SHOWN.search(template) if has_place(template) else None
+    if shown is None:
+        return None
     if OPEN in template:
-        return "hermes"
-    return "json" if has_place(template) and '"parameters":' in template else None
+        return "hermes" if shown[1] == "arguments" else None
+    return "json" if shown[1] == "parameters" else None
 
 
 def has_place(template: str) -> bool:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Literal
 
 import msgspec
-import numpy as np
 
 from shoal.tasks.generate.answer import Answer
 from shoal.tasks.generate.stops import Stops
@@ -100,7 +99,7 @@ class TextWriting:
         top = [
             Alternative(*self._shown(other), logprob=float(logprob))
             for other, logprob in zip(
-                np.atleast_1d(told.top_ids[n]).tolist(), told.top_logprobs[n].tolist(), strict=True
+                told.top_ids[n].tolist(), told.top_logprobs[n].tolist(), strict=True
             )
         ]
         return TokenLogprob(*self._shown(token), logprob=float(told.logprobs[n]), top=top)
