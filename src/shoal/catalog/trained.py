@@ -11,6 +11,7 @@ import msgspec
 from shoal.catalog.card import (
     EncodeTask,
     ExtractTask,
+    GenerateTask,
     Input,
     Multivector,
     ScoreTask,
@@ -19,7 +20,7 @@ from shoal.catalog.card import (
 )
 from shoal.catalog.encoder import Config, read_config
 from shoal.catalog.folder import Found
-from shoal.catalog.generators import read_generator
+from shoal.catalog.generators import is_generator
 from shoal.catalog.gliner import FILE
 from shoal.catalog.late import read_late
 from shoal.catalog.pages import Processor, query_prefix
@@ -105,9 +106,8 @@ def read_trained(found: Found) -> Trained | None:
         return None
     if config.is_a(_PAGES):
         return _pages(found)
-    generate = read_generator(found, config)
-    if generate is not None:
-        return _trained(found, Tasks(generate=generate), None, config)
+    if is_generator(found, config):
+        return _trained(found, Tasks(generate=GenerateTask()), None, config)
     if config.is_a(_TOKENS):
         _names(found, config)
         tasks = Tasks(extract=ExtractTask("token-labels"))
