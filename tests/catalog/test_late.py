@@ -68,8 +68,24 @@ def tasks(vectors: Multivector, query: str, document: str) -> Tasks:
         ),
         (
             pylate(do_query_expansion=False, document_length=64, skiplist_words=[]),
-            tasks(Multivector(8, projections=["1_Dense"]), "[Q] ", "[D] "),
+            tasks(
+                Multivector(8, projections=["1_Dense"], query_tokens=32, fill=False),
+                "[Q] ",
+                "[D] ",
+            ),
             64,
+        ),
+        (
+            pylate(
+                prompts={"query": "search_query: ", "document": "", "passage": ""},
+                skiplist_words=[],
+            ),
+            tasks(
+                Multivector(8, projections=["1_Dense"], query_tokens=32),
+                "[Q] search_query: ",
+                "[D] ",
+            ),
+            128,
         ),
         (
             stanford(),
@@ -96,7 +112,7 @@ def test_what_the_files_say(
     ("files", "why"),
     [
         (pylate(attend_to_expansion_tokens=True), "attend_to_expansion_tokens is set"),
-        (pylate(prompts={"query": "search_query: "}), "has prompts besides its markers"),
+        (pylate(prompts={"title": "title: "}), "has a prompt 'title', and its markers are of"),
         (pylate() | {"modules.json": [DENSE, TRANSFORMER]}, "Dense \\+ Transformer; supported of"),
         (pylate() | {"1_Dense/config.json": None}, "1_Dense/config.json is missing"),
         (stanford(attend_to_mask_tokens=True), "attend_to_mask_tokens of artifact.metadata is set"),

@@ -28,11 +28,13 @@ from shoal.bench.packing import cycles
 from shoal.bench.packing import measure as packing
 from shoal.bench.packing import plot as packing_plot
 from shoal.bench.quality import measure as quality
+from shoal.bench.quality import results as compared
 from shoal.bench.runtimes import measure as runtimes
 from shoal.bench.soak import measure as soak
 from shoal.bench.soak import plot as soak_plot
 from shoal.bench.topology import measure as topology
 from shoal.bench.topology import plans, results
+from shoal.bench.zoo import measure as zoo
 from shoal.errors import ShoalError
 
 BENCHMARKS: dict[str, Benchmark[Any, Any]] = {
@@ -154,8 +156,15 @@ BENCHMARKS: dict[str, Benchmark[Any, Any]] = {
         "Through the API, is everything as good as the reference libraries make it?",
         quality.Plan(),
         quality.measure,
-        quality.table,
+        compared.table,
         quality.QUICK,
+    ),
+    "zoo": Benchmark(
+        "Do models that Shoal converted answer as their original files do?",
+        zoo.Plan(),
+        zoo.measure,
+        zoo.table,
+        zoo.QUICK,
     ),
     "soak": Benchmark(
         "Does every process's resident memory stay flat under an hour of mixed lengths?",

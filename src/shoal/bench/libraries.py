@@ -7,12 +7,8 @@ are needed: no server has them.
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal
-
-import msgspec
 
 Dtype = Literal["float32", "bfloat16"]
 
@@ -75,17 +71,5 @@ def entities(folder: Path, aggregation: str, dtype: Dtype = "float32") -> Any:
 def _transformer(folder: Path, dtype: Dtype, **options: Any) -> Any:
     from sentence_transformers.sentence_transformer.modules import Transformer
 
-    with TemporaryDirectory() as scratch:
-        if not (folder / "tokenizer_config.json").is_file():
-            # transformers would take the vocabulary of any BERT for word pieces.
-            options["tokenizer_name_or_path"] = _tokenizer(folder, Path(scratch))
-        kwargs = {"dtype": dtype}
-        return Transformer(str(folder), max_seq_length=_MOST_TOKENS, model_kwargs=kwargs, **options)
-
-
-def _tokenizer(folder: Path, into: Path) -> str:
-    """A folder that says: the tokenizer is as tokenizer.json has it."""
-    shutil.copy(folder / "tokenizer.json", into)
-    config = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "<pad>"}
-    (into / "tokenizer_config.json").write_bytes(msgspec.json.encode(config))
-    return str(into)
+    kwargs = {"dtype": dtype}
+    return Transformer(str(folder), max_seq_length=_MOST_TOKENS, model_kwargs=kwargs, **options)

@@ -82,7 +82,8 @@ class Multivector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
     Attributes:
         projections: linear layers behind the encoder, as those of `Dense`.
-        query_tokens: queries are filled with the mask token up to so many; None: they are not.
+        query_tokens: queries have at most so many, and exactly so many where `fill` says that shorter
+            ones are filled with the mask token; None: as many as any text.
         skip: tokens of documents that get no vector, such as punctuation.
     """
 
@@ -90,7 +91,13 @@ class Multivector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     head: Literal["colbert"] = "colbert"
     projections: list[str] = msgspec.field(default_factory=lambda: ["linear"])
     query_tokens: int | None = None
+    fill: bool = True
     skip: list[str] = []
+
+    @property
+    def filled(self) -> int:
+        """Tokens that a query has at least; 0: no more than its own."""
+        return (self.query_tokens or 0) if self.fill else 0
 
 
 class EncodeTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -41,6 +41,7 @@ class Convert(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
             out. The first that fits is taken.
         config: config.json, for formats that do not hold what belongs there.
         preprocessor: preprocessor_config.json, for formats that do not hold what belongs there.
+        tokenizer: tokenizer_config.json, where none comes with tokenizer.json.
         files: further files of the folder, by the name that they get there.
     """
 
@@ -51,4 +52,5 @@ class Convert(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     rename: dict[str, str | None] = {}
     config: dict[str, Any] = {}
     preprocessor: dict[str, Any] = {}
+    tokenizer: dict[str, Any] = {}
     files: dict[str, PackedFile] = {}

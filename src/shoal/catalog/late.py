@@ -83,23 +83,28 @@ def _pylate(found: Found, modules: list[Module]) -> Late:
     if modules[0].path:
         raise CardError(f"{found.where}: its encoder lies in {modules[0].path}, not beside Dense")
     said = found.read("config_sentence_transformers.json", _PyLate) or _PyLate()
-    if any(model_of(found).texts.values()):
-        raise CardError(
-            f"{found.where}: has prompts besides its markers; write a card with both, "
-            'such as `prompts: {query: "[Q] search_query: "}`'
-        )
     seen = bool(said.attend_to_expansion_tokens)
     _check_seen(found, "attend_to_expansion_tokens", seen=seen)
     paths = [module.path for module in modules[1:]]
-    expands = said.do_query_expansion is not False
     vectors = Multivector(
         projected(found, paths),
         projections=paths,
-        query_tokens=(said.query_length or 32) if expands else None,
+        query_tokens=said.query_length or 32,
+        fill=said.do_query_expansion is not False,
         skip=list(string.punctuation) if said.skiplist_words is None else said.skiplist_words,
     )
-    query = "[Q] " if said.query_prefix is None else said.query_prefix
-    document = "[D] " if said.document_prefix is None else said.document_prefix
+    markers = {
+        "query": "[Q] " if said.query_prefix is None else said.query_prefix,
+        "document": "[D] " if said.document_prefix is None else said.document_prefix,
+    }
+    # A text that its author puts before others as well stands behind the marker.
+    texts = {name: text for name, text in model_of(found).texts.items() if text}
+    if strange := texts.keys() - markers.keys():
+        raise CardError(
+            f"{found.where}: has a prompt '{min(strange)}', and its markers are of queries and "
+            "documents; write a card"
+        )
+    query, document = (marker + texts.get(name, "") for name, marker in markers.items())
     return Late(_tasks(vectors, query, document), said.document_length or 180)
 
 

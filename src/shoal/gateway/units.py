@@ -123,7 +123,7 @@ def _encoded_size(params: EncodeParams, task: EncodeTask) -> AnswerSize:
         item_bytes += FDE_WIDTH * number
     if task.multivector is not None and "multivector" in params.outputs:
         token_bytes = task.multivector.dim * number
-        item_bytes += token_bytes * (task.multivector.query_tokens or 2)  # the special ones
+        item_bytes += token_bytes * (task.multivector.filled or 2)  # the special ones
         per_byte = token_bytes / BYTES_PER_TOKEN
     return AnswerSize(math.ceil(item_bytes), per_byte)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shoal.bench.quality.pieces import apart, parts_words, whole
+from shoal.bench.quality.pieces import apart, parts_words, told, whole
 from shoal.wire.objects import Entity
 
 TEXT = "Mail ann.lee@x.org or Bob Lee, Berlin"
@@ -23,6 +23,7 @@ def found(*places: tuple[str, str]) -> list[Entity]:
 def test_pieces_of_an_address_are_one() -> None:
     pieces = found(("ann", "MAIL"), (".", "MAIL"), ("lee@x", "MAIL"), ("org", "MAIL"))
     assert whole(TEXT, pieces) == [(5, 18, "MAIL")]
+    assert told(pieces) == [(5, 8, "MAIL"), (8, 9, "MAIL"), (9, 14, "MAIL"), (15, 18, "MAIL")]
 
 
 def test_neighbours_are_not() -> None:

@@ -166,12 +166,13 @@ def test_a_card_may_give_the_configuration(card: Card, store: str) -> None:
     assert json.loads((folder / "config.json").read_text()) == config
 
 
-def test_a_card_may_say_how_images_are_prepared(card: Card, store: str) -> None:
-    preprocessor = {"size": 224}
-    converting = with_convert(card, preprocessor=preprocessor, files={})
+def test_a_card_may_say_how_images_and_texts_are_prepared(card: Card, store: str) -> None:
+    preprocessor, tokenizer = {"size": 224}, {"pad_token": "<pad>"}
+    converting = with_convert(card, preprocessor=preprocessor, tokenizer=tokenizer, files={})
     pictures = msgspec.structs.replace(converting, inputs=["image"])
     folder = fetch(pictures, cache_dir=store, offline=False)
     assert json.loads((folder / "preprocessor_config.json").read_text()) == preprocessor
+    assert json.loads((folder / "tokenizer_config.json").read_text()) == tokenizer
     # Texts need a tokenizer, pictures do not.
     with pytest.raises(SourceError, match=r"has no tokenizer\.json"):
         fetch(converting, cache_dir=store, offline=True)

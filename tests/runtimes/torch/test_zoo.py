@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+from tokenizers import Tokenizer
+from transformers import AutoTokenizer
 
 from shoal.catalog.card import Profile
 from shoal.catalog.fetch import fetch
@@ -66,3 +69,16 @@ def test_scores_of_int8_weights() -> None:
     assert theirs.max() > 5  # there are good pairs and bad ones
     assert theirs.min() < -11
     assert np.abs(ours - theirs).max() < 1e-3
+
+
+@pytest.mark.parametrize("name", ["multilingual-e5-small", "gector-distilbert"])
+def test_other_libraries_read_the_same_tokens(name: str) -> None:
+    """By their config.json alone they would take both for tokenizers of another kind."""
+    folder = fetch(Catalog.load().card(name), cache_dir=None, offline=False)
+    theirs = AutoTokenizer.from_pretrained(str(folder))
+    ours = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    ours.no_padding()
+    for text in ("Hello, World!", "Größe: 14 € ", "def f(x): return x ** 2", "Привет, 世界"):
+        assert theirs(text)["input_ids"] == ours.encode(text).ids
+    assert theirs.model_max_length == 512
+    assert theirs.pad_token_id == ours.token_to_id(theirs.pad_token)

@@ -82,6 +82,29 @@ def test_queries_are_filled_with_the_mask_token_and_cut_to_as_many(save: Save) -
     assert len(ids(one(late, "a fish", asked("query", "fde")))) == 8
 
 
+def test_queries_may_be_cut_alone(save: Save) -> None:
+    late = preparer(save, query_tokens=6, fill=False)
+    query = one(late, "a fish", asked("query"))
+    assert ids(query) == [CLS, QUERY_MARK, A, FISH, SEP]
+    assert query.seen == 0
+    long = one(late, "a fish " * 5, asked("query"))
+    assert ids(long) == [CLS, QUERY_MARK, A, FISH, A, SEP]
+    assert long.truncated
+    assert len(ids(one(late, "a fish " * 5, asked("document")))) == 12
+
+
+@pytest.mark.parametrize("prompt", ["[Q] query: ", "[D] query:"])
+def test_a_prompt_may_stand_behind_a_marker(save: Save, prompt: str) -> None:
+    """The one marker holds the space behind it, and the other does not."""
+    tokenizer = bert_like()
+    tokenizer.add_special_tokens(["[Q] ", "[D]"])
+    task = EncodeTask(multivector=Multivector(8), prompts={"query": prompt})
+    late = TextPreparer(Card("l", Source(dir="."), "bert", Tasks(encode=task), 12), save(tokenizer))
+    mark = QUERY_MARK if prompt.startswith("[Q]") else DOCUMENT_MARK
+    text = bert_like().encode("query: fish").ids
+    assert ids(one(late, "fish", asked("query"))) == [CLS, mark, *text[1:]]
+
+
 def test_some_tokens_of_documents_get_no_vector(save: Save) -> None:
     late = preparer(save, skip=[".", "no token"])
     document = one(late, "a fish.", asked("document"))
@@ -124,6 +147,8 @@ def test_without_a_mask_token_queries_cannot_be_filled(save: Save) -> None:
     task = EncodeTask(multivector=Multivector(8, query_tokens=8))
     with pytest.raises(ModelLoadFailed, match="mask token"):
         TextPreparer(Card("l", Source(dir="."), "bert", Tasks(encode=task), 12), folder)
+    task = EncodeTask(multivector=Multivector(8, query_tokens=8, fill=False))
+    TextPreparer(Card("l", Source(dir="."), "bert", Tasks(encode=task), 12), folder)
 
 
 def test_dense_vectors_are_compared_by_their_cosine(save: Save) -> None:

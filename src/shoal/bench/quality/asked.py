@@ -44,6 +44,14 @@ class Hear(msgspec.Struct, frozen=True, tag=True):
     clips: list[bytes]
 
 
+class Read(msgspec.Struct, frozen=True, tag=True):
+    """What stands in pictures: PNG files."""
+
+    model: str
+    pictures: list[bytes]
+
+
+#: What both sides can answer. What stands in a drawn picture is known without a library.
 Question: TypeAlias = Search | Rank | Find | Hear
 
 
@@ -53,7 +61,7 @@ class Answer(msgspec.Struct, frozen=True):
     Attributes:
         scores: of each query, a number for each document that it was asked of.
         entities: of each text, in its order.
-        texts: of each clip.
+        texts: of each clip, or picture.
     """
 
     scores: list[list[float]] = []
@@ -67,3 +75,4 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 Ask: TypeAlias = Callable[[Question], Answer]
+AskOurs: TypeAlias = Callable[[Question | Read], Answer]

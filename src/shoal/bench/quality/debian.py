@@ -27,7 +27,7 @@ def unpacked(package: str, folder: str, wanted: Callable[[str], bool]) -> Path:
         wanted: of a path inside `folder`, whether that file is unpacked.
 
     Raises:
-        BenchFailed: apt is missing or cannot fetch it; it says what to do.
+        BenchFailed: apt is missing or cannot fetch it, or it has no such files; it says what to do.
         SourceError: the cache cannot be written.
     """
     target = cache.root(None) / "debian" / package
@@ -44,18 +44,28 @@ def unpacked(package: str, folder: str, wanted: Callable[[str], bool]) -> Path:
         archive = _downloaded(package, scratch)
         unpack(archive, folder, wanted, scratch)
         archive.unlink()
+        if not any(scratch.iterdir()):
+            raise BenchFailed(
+                f"{archive.name} has none of the files that are wanted of {folder}: this version "
+                f"holds them elsewhere; copy them to {target} from one that has them"
+            )
 
     return cache.build(target, make)
 
 
 def _downloaded(package: str, into: Path) -> Path:
-    fetched = subprocess.run(
-        ["apt-get", "download", package],
-        cwd=into,
-        capture_output=True,
-        text=True,
-        timeout=_DOWNLOAD_S,
-    )
+    try:
+        fetched = subprocess.run(
+            ["apt-get", "download", package],
+            cwd=into,
+            capture_output=True,
+            text=True,
+            timeout=_DOWNLOAD_S,
+        )
+    except subprocess.TimeoutExpired:
+        raise BenchFailed(
+            f"apt-get download {package} took more than {_DOWNLOAD_S} s; check the network"
+        ) from None
     if fetched.returncode:
         raise BenchFailed(
             f"apt-get download {package} failed; `apt-get update` may help. It said: "
@@ -66,13 +76,19 @@ def _downloaded(package: str, into: Path) -> Path:
 
 
 def unpack(archive: Path, folder: str, wanted: Callable[[str], bool], into: Path) -> None:
-    """The wanted files of a folder of a package, without the path of that folder."""
+    """The wanted files of a folder of a package, without the path of that folder.
+
+    Raises `BenchFailed` for an archive that is broken.
+    """
     command = ["dpkg-deb", "--fsys-tarfile", str(archive)]
-    with (
-        subprocess.Popen(command, stdout=subprocess.PIPE) as listing,
-        tarfile.open(fileobj=listing.stdout, mode="r|") as files,
-    ):
-        for file in files:
-            name = file.name.removeprefix("./").removeprefix(f"{folder}/")
-            if name != file.name.removeprefix("./") and file.isfile() and wanted(name):
-                files.extract(file.replace(name=name), into, filter="data")
+    try:
+        with (
+            subprocess.Popen(command, stdout=subprocess.PIPE) as listing,
+            tarfile.open(fileobj=listing.stdout, mode="r|") as files,
+        ):
+            for file in files:
+                name = file.name.removeprefix("./").removeprefix(f"{folder}/")
+                if name != file.name.removeprefix("./") and file.isfile() and wanted(name):
+                    files.extract(file.replace(name=name), into, filter="data")
+    except tarfile.TarError as error:
+        raise BenchFailed(f"{archive.name} cannot be unpacked: {error}; fetch it anew") from None

@@ -1,7 +1,8 @@
 """Through the API, is everything as good as the reference libraries make it?
 
 Decides which models do which task on which texts, and how far apart both may be. Both sides get the
-same texts and begin at the same time, each with its own threads.
+same texts and begin at the same time, each with its own threads. Of drawn receipts it is known what
+stands on them.
 """
 
 from __future__ import annotations
@@ -15,12 +16,24 @@ import numpy as np
 
 from shoal.bench import report
 from shoal.bench.benchmark import Tell, option
-from shoal.bench.quality import metrics
-from shoal.bench.quality.asked import Answer, Ask, Find, Hear, Question, Rank, Search
+from shoal.bench.quality import metrics, results
+from shoal.bench.quality.asked import (
+    Answer,
+    Ask,
+    AskOurs,
+    Find,
+    Hear,
+    Question,
+    Rank,
+    Read,
+    Search,
+)
 from shoal.bench.quality.handbook import ENGLISH, GERMAN, Section, handbook, spread
 from shoal.bench.quality.metrics import Scores
-from shoal.bench.quality.pieces import Place, apart, parts_words, whole
+from shoal.bench.quality.pieces import Place, apart, parts_words, told, whole
+from shoal.bench.quality.receipts import Receipt, receipts
 from shoal.bench.quality.reference import reference
+from shoal.bench.quality.results import Row
 from shoal.bench.quality.sentences import LANGUAGES, sentences
 from shoal.bench.quality.service import service
 from shoal.bench.quality.speech import Clip, clips
@@ -39,6 +52,7 @@ _FIRST_STAGE = "all-MiniLM-L6-v2"
 _RERANKER = "ms-marco-MiniLM-L-12-v2"
 _ENTITIES = "rampart-pii"
 _SPEECH = "whisper-tiny.en"
+_PICTURES = "pp-ocrv6-small"
 
 
 class Retrieval(msgspec.Struct, frozen=True):
@@ -66,46 +80,16 @@ class Plan(msgspec.Struct, frozen=True):
     reranked: Annotated[int, option("Titles whose ten best sections are ranked again")] = 87
     sentences: Annotated[int, option("Sentences with personal data, in each language")] = 48
     clips: Annotated[int, option("Clips of speech, at most 10")] = 10
+    receipts: Annotated[int, option("Drawn receipts, in German and English by turns")] = 16
     threads: Annotated[int, option("Compute threads of either side")] = 1
     profile: Annotated[str, option("Profile of Shoal's models; else the usual one")] = ""
 
 
-QUICK = Plan(sections=24, reranked=6, sentences=16, clips=3)
+QUICK = Plan(sections=24, reranked=6, sentences=16, clips=3, receipts=2)
 
 
-class Row(msgspec.Struct, frozen=True):
-    """One comparison.
-
-    Attributes:
-        measure: what is compared; `ours` and `theirs` are numbers of that.
-        difference: how far apart both are; at most `bound` is right.
-    """
-
-    measure: str
-    model: str
-    texts: str
-    ours: float
-    theirs: float
-    difference: float
-    bound: float
-
-    @property
-    def met(self) -> bool:
-        return self.difference <= self.bound
-
-
-class Result(report.Result, frozen=True):
+class Result(results.Result, frozen=True):
     plan: Plan
-    rows: list[Row]
-
-    @property
-    def problems(self) -> list[str]:
-        return [
-            f"{row.measure} of {row.model} on {row.texts} differs by {row.difference:.4f}, "
-            f"more than {row.bound}"
-            for row in self.rows
-            if not row.met
-        ]
 
 
 def measure(plan: Plan, tell: Tell) -> Result:
@@ -116,10 +100,11 @@ def measure(plan: Plan, tell: Tell) -> Result:
         SourceError: a model cannot be fetched.
         Unavailable: the server did not start.
     """
-    tell("fetching the handbook and speech")
-    book, speech = handbook(plan.sections), clips(plan.clips)
+    tell("fetching the handbook and speech, drawing receipts")
+    asked = _Asked(handbook(plan.sections), clips(plan.clips), receipts(plan.receipts))
     profile: dict[str, Any] = {"profile": plan.profile} if plan.profile else {}
-    models = [*dict.fromkeys(one.model for one in RETRIEVALS), _RERANKER, _ENTITIES, _SPEECH]
+    models = [*dict.fromkeys(one.model for one in RETRIEVALS), _RERANKER]
+    models += [_ENTITIES, _SPEECH, _PICTURES]
     tell("starting shoal serve and the libraries")
     with (
         reference(plan.threads) as libraries,
@@ -128,28 +113,41 @@ def measure(plan: Plan, tell: Tell) -> Result:
     ):
         both = _Both(service(client), libraries.ask, tell)
         rows = []
-        for row in _rows(both, plan, book, speech):
+        for row in _rows(both, plan, asked):
             tell(f"{row.measure} of {row.model}: {row.ours:.4f}, reference {row.theirs:.4f}")
             rows.append(row)
     packages = ["torch", "transformers", "sentence-transformers"]
-    return Result(report.this_machine(packages), plan, rows)
+    return Result(report.this_machine(packages), rows, plan)
 
 
-def _rows(
-    both: _Both, plan: Plan, book: dict[str, list[Section]], speech: list[Clip]
-) -> Iterator[Row]:
-    yield from _searched(both, book, plan.reranked)
+class _Asked(msgspec.Struct, frozen=True):
+    """Sections by language, clips, and pictures."""
+
+    book: dict[str, list[Section]]
+    speech: list[Clip]
+    receipts: list[Receipt]
+
+
+def _rows(both: _Both, plan: Plan, asked: _Asked) -> Iterator[Row]:
+    yield from _searched(both, asked.book, plan.reranked)
     for language in LANGUAGES:
         yield from _found(both, language, plan.sentences)
-    yield from _heard(both, [clip.said for clip in speech], [clip.wav for clip in speech])
+    said, wavs = [clip.said for clip in asked.speech], [clip.wav for clip in asked.speech]
+    yield from _heard(both, said, wavs)
+    yield _read(both, asked.receipts)
 
 
 class _Both:
     """Both sides, asked at the same time."""
 
-    def __init__(self, ours: Ask, theirs: Ask, tell: Tell) -> None:
+    def __init__(self, ours: AskOurs, theirs: Ask, tell: Tell) -> None:
         self._ours, self._theirs = ours, theirs
         self._tell = tell
+
+    def alone(self, question: Read) -> Answer:
+        """Ours, where the right answer is known."""
+        self._tell(f"read: {question.model}")
+        return self._ours(question)
 
     def ask(self, ours: Question, theirs: Question | None = None) -> tuple[Answer, Answer]:
         """Both answers; `theirs`: where the libraries are asked something else."""
@@ -167,7 +165,8 @@ def _searched(both: _Both, book: dict[str, list[Section]], reranked: int) -> Ite
         answers = both.ask(Search(one.model, one.output, titles, bodies))
         scores = [answer.matrix for answer in answers]
         texts = f"{len(titles)} sections, {one.language[:2]}"
-        yield _ndcg(f"nDCG@10, {one.output}", one.model, texts, scores, range(len(titles)))
+        row = _ndcg(f"nDCG@10, {one.output}", one.model, texts, scores, range(len(titles)))
+        yield msgspec.structs.replace(row, scores=float(np.abs(scores[0] - scores[1]).max()))
         if one.model == _FIRST_STAGE:
             yield _reranked(both, titles, bodies, scores, reranked)
 
@@ -201,22 +200,20 @@ def _ndcg(measure_: str, model: str, texts: str, scores: list[Scores], right: Se
 def _found(both: _Both, language: str, count: int) -> Iterator[Row]:
     """As `simple` has them; where that parts a word between labels, as `average` has them."""
     texts = sentences(language, count)
-    ours, theirs = both.ask(Find(_ENTITIES, texts))
-    sides = [
-        [whole(text, found) for text, found in zip(texts, answer.entities, strict=True)]
-        for answer in (ours, theirs)
-    ]
+    sides = _places(both, Find(_ENTITIES, texts))
     parted = [n for n, places in enumerate(sides[1]) if parts_words(texts[n], places)]
     kept = [n for n in range(len(texts)) if n not in parted]
     yield _entities("simple", language, *([side[n] for n in kept] for side in sides))
     if parted:
         asked = Find(_ENTITIES, [texts[n] for n in parted], "average")
-        answers = both.ask(asked)
-        sides = [
-            [whole(text, found) for text, found in zip(asked.texts, answer.entities, strict=True)]
-            for answer in answers
-        ]
-        yield _entities("average", language, *sides)
+        yield _entities("average", language, *_places(both, asked))
+
+
+def _places(both: _Both, asked: Find) -> tuple[list[list[Place]], list[list[Place]]]:
+    """Of each text ours as they are, and the library's pieces put together."""
+    ours, theirs = both.ask(asked)
+    pairs = zip(asked.texts, theirs.entities, strict=True)
+    return [*map(told, ours.entities)], [whole(text, found) for text, found in pairs]
 
 
 def _entities(
@@ -244,18 +241,9 @@ def _heard(both: _Both, said: list[str], wavs: list[bytes]) -> Iterator[Row]:
     yield Row("equal transcripts", _SPEECH, texts, same, float(len(wavs)), len(wavs) - same, 0)
 
 
-def table(result: Result) -> str:
-    """One row a comparison."""
-    head = ["measure", "model", "on", "Shoal", "reference", "apart", "at most", ""]
-    return report.table(head, [_cells(row) for row in result.rows])
-
-
-def _cells(row: Row) -> list[object]:
-    numbers = (row.ours, row.theirs, row.difference)
-    exact = all(number == int(number) for number in numbers)
-    shown = [f"{number:.0f}" if exact else f"{number:.4f}" for number in numbers]
-    return [row.measure, row.model, row.texts, *shown, f"{row.bound:g}", _met(row)]
-
-
-def _met(row: Row) -> str:
-    return "met" if row.met else "MISSED"
+def _read(both: _Both, drawn: list[Receipt]) -> Row:
+    """A receipt is read exactly, or wrong: characters, order and lines."""
+    texts = both.alone(Read(_PICTURES, [receipt.png for receipt in drawn])).texts
+    same = float(sum(text == one.text for text, one in zip(texts, drawn, strict=True)))
+    on = f"{len(drawn)} receipts, de and en"
+    return Row("read exactly", _PICTURES, on, same, float(len(drawn)), len(drawn) - same, 0)

@@ -15,11 +15,15 @@ Place = tuple[int, int, str]
 _INNER = ("@", ".", "_")
 
 
+def told(entities: list[Entity]) -> list[Place]:
+    """Where entities lie, as they are."""
+    return [(entity.start, entity.end, entity.label) for entity in entities]
+
+
 def whole(text: str, entities: list[Entity]) -> list[Place]:
     """Where entities lie, those of one type as one that no space parts."""
     places: list[Place] = []
-    for entity in entities:
-        start, end, label = entity.start, entity.end, entity.label
+    for start, end, label in told(entities):
         if places and places[-1][2] == label and _is_one(text, places[-1][1], start):
             start = places.pop()[0]
         places.append((start, end, label))

@@ -8,17 +8,26 @@ from typing import Any, assert_never
 import numpy as np
 
 from shoal.bench.failure import BenchFailed
-from shoal.bench.quality.asked import Answer, Ask, Find, Hear, Question, Rank, Search
+from shoal.bench.quality.asked import (
+    Answer,
+    AskOurs,
+    Find,
+    Hear,
+    Question,
+    Rank,
+    Read,
+    Search,
+)
 from shoal.bench.quality.metrics import Scores, late
 from shoal.client import Client
 from shoal.errors import ShoalError
 from shoal.wire.outputs import Sparse
 
 
-def service(client: Client) -> Ask:
-    """Answers of the gateway that `client` asks. They raise `BenchFailed` where an item fails."""
+def service(client: Client) -> AskOurs:
+    """Answers of the gateway that `client` asks. They raise the error of an item that fails."""
 
-    def ask(question: Question) -> Answer:
+    def ask(question: Question | Read) -> Answer:
         match question:
             case Search():
                 return Answer(_alike(client, question).tolist())
@@ -28,8 +37,8 @@ def service(client: Client) -> Ask:
             case Find(model, texts):  # in one way, whatever the aggregation
                 found = client.extract(model, texts)
                 return Answer(entities=[one.entities or [] for one in found])
-            case Hear(model, clips):
-                return Answer(texts=[one.text or "" for one in client.extract(model, clips)])
+            case Hear(model, files) | Read(model, files):
+                return Answer(texts=[one.text or "" for one in client.extract(model, files)])
         assert_never(question)
 
     return ask

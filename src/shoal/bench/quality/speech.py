@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from shoal.bench.quality.debian import unpacked
+from shoal.bench.quality.handbook import spread
 
 _FOLDERS = ("librivox", "cards")
 _TRANSCRIPTS = ("transcription", "cards.transcription")
@@ -27,7 +28,7 @@ class Clip(msgspec.Struct, frozen=True):
 
 
 def clips(count: int) -> list[Clip]:
-    """At most so many. Raises `BenchFailed` where the package cannot be fetched."""
+    """At most so many, of both kinds. Raises `BenchFailed` where the package cannot be fetched."""
     folder = unpacked(
         "pocketsphinx-testdata",
         "usr/share/pocketsphinx/test/data",
@@ -36,14 +37,14 @@ def clips(count: int) -> list[Clip]:
     found = [
         read(folder / name / lines) for name, lines in zip(_FOLDERS, _TRANSCRIPTS, strict=True)
     ]
-    return [clip for part in found for clip in part][:count]
+    return spread([clip for part in found for clip in part], count)
 
 
 def read(transcript: Path) -> list[Clip]:
     """The clips that a transcript tells of, which lie beside it."""
     return [
         Clip(said, (transcript.parent / f"{name}.wav").read_bytes())
-        for name, said in said_in(transcript.read_text()).items()
+        for name, said in said_in(transcript.read_text(encoding="utf-8")).items()
     ]
 
 

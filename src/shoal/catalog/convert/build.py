@@ -69,6 +69,7 @@ def _write(found: Found, convert: Convert, target: Path, what: str, progress: Pr
     for name, said in (
         ("config.json", convert.config or found.config),
         ("preprocessor_config.json", convert.preprocessor),
+        ("tokenizer_config.json", convert.tokenizer),
     ):
         if said:
             (target / name).write_bytes(msgspec.json.format(msgspec.json.encode(said)))

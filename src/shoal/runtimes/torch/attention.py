@@ -167,12 +167,15 @@ def _dense(query: Tensor, key: Tensor, value: Tensor, attention: Attention) -> T
 def _in_chunks(
     query: Tensor, key: Tensor, value: Tensor, attention: Attention, window: int
 ) -> Tensor:
-    length, chunk = query.shape[2], max(window, _CHUNK_TOKENS)
+    """Keys may be fewer than queries (`Group.seen`). One that sees none of them gets zeros: that is
+    what torch's softmax makes of a row without any."""
+    length, keys = query.shape[2], key.shape[2]
+    chunk = max(window, _CHUNK_TOKENS)
     parts = []
     for start in range(0, length, chunk):
         stop = min(length, start + chunk)
-        first = max(0, start - window)
-        last = stop if attention.causal else min(length, stop + window)
+        last = min(keys, stop if attention.causal else stop + window)
+        first = max(0, min(start - window, last - 1))
         mine, theirs = slice(start, stop), slice(first, last)
         part = scaled_dot_product_attention(
             query[:, :, mine],

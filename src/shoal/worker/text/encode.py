@@ -54,7 +54,7 @@ class EncodeTexts:
         skip = self._multivector.skip if self._multivector is not None else []
         self._skip = tuple(n for word in skip if (n := tokens.id_of(word)) is not None)
         masks = [number for name in _MASKS if (number := tokens.id_of(name)) is not None]
-        if self._multivector is not None and self._multivector.query_tokens and not masks:
+        if self._multivector is not None and self._multivector.filled and not masks:
             raise tokens.unusable("`query_tokens` fills queries with a mask token, and it has none")
         self._mask = masks[0] if masks else 0
         self._plain = Frame(tokens.before, tokens.after, tokens.limit)
@@ -93,12 +93,14 @@ class EncodeTexts:
         prompt = prompt_of(self._card, params)
         if params.instruction is not None:
             check_room(self._tokens, prompt, self._plain.room)
-        if self._multivector is None:
+        vectors = self._multivector
+        if vectors is None:
             return _Form(self._plain, prompt)
-        fill = (self._multivector.query_tokens or 0) if query and of_tokens(params.outputs) else 0
+        most, fill = self._tokens.limit, 0
+        if query and of_tokens(params.outputs):
+            most, fill = min(vectors.query_tokens or most, most), vectors.filled
         marker, rest = self._marker(prompt)
-        limit = min(fill or self._tokens.limit, self._tokens.limit)
-        frame = Frame([*self._tokens.before, *marker], self._tokens.after, limit)
+        frame = Frame([*self._tokens.before, *marker], self._tokens.after, most)
         return _Form(frame, rest, fill, () if query else self._skip)
 
     def _marker(self, prompt: str) -> tuple[list[int], str]:
@@ -107,7 +109,8 @@ class EncodeTexts:
         Models that compare late have one such as ``[unused0]`` or ``[Q] `` right behind the first
         special token, which tokenizers would take apart in a text.
         """
-        for marker in (prompt, *prompt.split(" ")[:1]):
+        first, space, _ = prompt.partition(" ")
+        for marker in (prompt, first + space, first):
             if marker.startswith("[") and (number := self._tokens.id_of(marker)) is not None:
                 return [number], prompt.removeprefix(marker).lstrip()
         return [], prompt

@@ -1,0 +1,1 @@
+"""Do the zoo's converted models answer as their original files do?"""
