@@ -152,8 +152,9 @@ class EncoderModel:
 
 _HOW = "`shoal models export MODEL --to onnx` makes the graph of a model's safetensors"
 
-#: Rows as wide as a hidden state that a token takes at the peak, as measured; see the tests.
-_ROWS = 16
+#: Rows as wide as a hidden state that a token takes at the peak: of MiniLM and a reranker of 12 layers, in
+#: float32 and 8 bits, 384 tokens were measured at 16 to 20 of them besides the scores of attention.
+_ROWS = 20
 
 
 def _check(load: Load, folder: Path) -> None:
