@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Options for every `pip install`, such as the index of another torch build.
 PIP_ARGS ?=
 
-.PHONY: demo fleet test check format types imports pytest ecosystem bench chaos docs lock lock-ecosystem clean help
+.PHONY: demo fleet test check format types imports pytest ecosystem bench chaos docs conformance lock lock-ecosystem clean help
 
 help:  ## Show this.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /make \1\t/' | expand -t 20
@@ -56,6 +56,9 @@ chaos: .venv/.core  ## Kill, stop and cut off real processes under load; ARGS='-
 docs: .venv/.core  ## Write docs/settings.md and docs/cards.md anew from the code.
 	$(BIN)/python -m shoal.cli.docs_settings docs/settings.md
 	$(BIN)/python -m shoal.cli.docs_cards docs/cards.md
+
+conformance: .venv/.core  ## Check every kind of runtime, and write the table of docs/runtimes.md anew.
+	$(BIN)/python -m shoal.cli.docs_runtimes docs/runtimes.md
 
 .venv/.python:
 	@test -n "$(PYTHON)" || { echo "error: Python 3.11 or newer is needed; set PYTHON=/path/to/python3" >&2; exit 2; }

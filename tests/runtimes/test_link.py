@@ -16,7 +16,8 @@ import pytest
 import uvloop
 
 from shoal.runtimes.base import RuntimeStartFailed
-from shoal.runtimes.link import RuntimeProcess, RuntimeSpec
+from shoal.runtimes.link import RuntimeProcess
+from shoal.runtimes.spec import RuntimeSpec
 from shoal.wire import codec
 from shoal.wire import socket as m
 
@@ -185,7 +186,8 @@ def test_it_works_on_uvloop() -> None:
 def test_a_runtime_deep_in_a_call_dies_with_its_worker() -> None:
     script = """
         import asyncio, os, signal
-        from shoal.runtimes.link import RuntimeProcess, RuntimeSpec
+        from shoal.runtimes.link import RuntimeProcess
+        from shoal.runtimes.spec import RuntimeSpec
         from shoal.wire.socket import Load
 
         async def main():

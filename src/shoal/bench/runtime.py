@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 from typing import TypeVar
 
 from shoal.bench.failure import BenchFailed
-from shoal.runtimes.link import RuntimeProcess, RuntimeSpec
+from shoal.runtimes.link import RuntimeProcess
+from shoal.runtimes.spec import RuntimeSpec
 from shoal.wire.codec import Message
 from shoal.wire.socket import Bye, FromRuntime, ToRuntime
 

@@ -26,6 +26,7 @@ from shoal.cli import (
     models,
     plan,
     roles,
+    runtime,
     score,
     serve,
     sim,
@@ -82,7 +83,7 @@ app.command(rich_help_panel=SIZE)(sim.sim)
 app.command(rich_help_panel=SIZE)(plan.plan)
 app.command(rich_help_panel=PARTS)(roles.gateway)
 app.command(rich_help_panel=PARTS)(roles.worker)
-app.command(rich_help_panel=PARTS)(roles.runtime)
+app.add_typer(runtime.app, name="runtime", rich_help_panel=PARTS)
 
 
 def run() -> None:

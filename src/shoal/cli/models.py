@@ -171,8 +171,8 @@ def export(given: Given, spec: Spec, to: Format = "onnx", int8: Int8 = False) ->
     settings = given.load(CommonSettings)
     card, _ = _resolve(spec, settings)
     options = {"weights": "int8"} if int8 else {}
-    with _progress() as progress:
-        folder = fetch_named(card, settings, progress)
+    with progress() as bar:
+        folder = fetch_named(card, settings, bar)
     typer.echo(loaded_of(card, folder, Profile(runtime=to, options=options), settings))
 
 
@@ -183,8 +183,8 @@ def _pull(cards: list[Card], settings: CommonSettings) -> None:
     for card in cards:
         typer.echo(f"{card.name}: licence {card.license or 'not stated'}", err=True)
         try:
-            with _progress() as progress:
-                typer.echo(fetch_named(card, settings, progress))
+            with progress() as bar:
+                typer.echo(fetch_named(card, settings, bar))
         except SourceError as error:
             if len(cards) == 1:
                 raise
@@ -206,7 +206,7 @@ def _resolve(spec: str, settings: CommonSettings) -> tuple[Card, bool]:
 
 
 @contextmanager
-def _progress() -> Iterator[Progress]:
+def progress() -> Iterator[Progress]:
     """A progress bar on stderr; nothing where stderr is no terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn

@@ -1,4 +1,4 @@
-"""`shoal gateway`, `shoal worker` and `shoal runtime`: one process each, as a cluster runs them.
+"""`shoal gateway` and `shoal worker`: one process each, as a cluster runs them.
 
 Each loads its settings and hands over; the code of a role is imported only when it runs.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from shoal.cli.context import Given
 from shoal.cli.flags import takes
-from shoal.settings import GatewaySettings, RuntimeSettings, WorkerSettings
+from shoal.settings import GatewaySettings, WorkerSettings
 
 
 @takes(GatewaySettings)
@@ -35,11 +35,3 @@ def worker(given: Given) -> None:
     from shoal.worker.main import run
 
     run(given.load(WorkerSettings))
-
-
-@takes(RuntimeSettings)
-def runtime(given: Given) -> None:
-    """Hold models on one device and compute; the worker starts this by itself."""
-    from shoal.runtimes.serve import run
-
-    run(given.load(RuntimeSettings))

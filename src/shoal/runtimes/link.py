@@ -12,8 +12,6 @@ import logging
 import os
 import shutil
 import signal
-import sys
-import tempfile
 from asyncio import FIRST_COMPLETED
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from collections import deque
@@ -21,31 +19,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from shoal.runtimes.base import RuntimeStartFailed
 from shoal.runtimes.connection import Connection
+from shoal.runtimes.spec import RuntimeSpec, private_folder
 from shoal.wire.codec import PROTOCOL_VERSION
 from shoal.wire.socket import Bye, FromRuntime, Hello, ToRuntime
 
 log = logging.getLogger(__name__)
 
-#: ``-P`` keeps modules of the working directory from standing in for real ones.
-COMMAND = (sys.executable, "-P", "-m", "shoal.runtimes.serve")
-#: `sockaddr_un.sun_path` has 108 bytes on Linux and 104 on macOS, the final zero included.
-_MAX_SOCKET_PATH = 103
 _TAIL_LINES = 20
 #: After one of process, socket and stderr has ended, how long the others may take.
 _SETTLE_S = 1.0
-
-
-class RuntimeSpec(msgspec.Struct, frozen=True):
-    """Which runtime to start; `command` gets ``kind= socket= device= threads=`` appended."""
-
-    kind: str
-    device: str = "cpu"
-    threads: int = 1
-    command: tuple[str, ...] = COMMAND
 
 
 class RuntimeProcess:
@@ -94,7 +78,7 @@ class RuntimeProcess:
             RuntimeStartFailed: it cannot be started, ended, spoke another protocol or stayed
                 silent; the message ends with its last lines of stderr.
         """
-        folder = _private_folder()
+        folder = private_folder()
         path = folder / "s"
         try:
             server = await asyncio.get_running_loop().create_unix_server(
@@ -137,20 +121,13 @@ class RuntimeProcess:
 
     async def _spawn(self, path: Path) -> Process:
         spec = self._spec
-        arguments = {
-            "kind": spec.kind,
-            "socket": str(path),
-            "device": spec.device,
-            "threads": str(spec.threads),
-        }
-        command = [*spec.command, *(f"{key}={value}" for key, value in arguments.items())]
         try:
             return await asyncio.create_subprocess_exec(
-                *command,
+                *spec.line(path),
                 stdin=DEVNULL,
                 stdout=PIPE,
                 stderr=STDOUT,  # libraries print on both
-                env=_environment(spec.threads),
+                env=spec.environment(),
                 start_new_session=True,  # a terminal's Ctrl-C is for the worker, which drains
             )
         except OSError as error:
@@ -215,18 +192,3 @@ class RuntimeProcess:
     def _last_lines(self) -> list[str]:
         reason = self._connection.garbage or self._connection.farewell
         return [*self._tail, *([reason] if reason else [])]
-
-
-def _private_folder() -> Path:
-    """A folder only this user can enter, with a path short enough for a socket in it."""
-    folder = Path(tempfile.mkdtemp(prefix="shoal-"))
-    if len(os.fsencode(folder / "s")) <= _MAX_SOCKET_PATH:
-        return folder
-    folder.rmdir()
-    return Path(tempfile.mkdtemp(prefix="shoal-", dir="/tmp"))
-
-
-def _environment(threads: int) -> dict[str, str]:
-    """This process's, with the thread pools of numeric libraries held to `threads`."""
-    pools = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    return {**os.environ, **dict.fromkeys(pools, str(threads))}

@@ -48,7 +48,7 @@ class Sequences:
     def step(self) -> None:
         """One pass, and whatever it gives."""
         assert self._runtime is not None, "something was begun"
-        self._end_cancelled(self._runtime)
+        self.end_cancelled()
         if not self._models:
             return
         try:
@@ -61,14 +61,16 @@ class Sequences:
             if isinstance(message, Generated | Failed) and message.batch is not None:
                 self._over(message.batch)
 
-    def _end_cancelled(self, runtime: Generates) -> None:
+    def end_cancelled(self) -> None:
+        """End those that were called off; what is not under way is not meant, now or later."""
         while True:
             try:
                 batch = self._cancelled.get_nowait()
             except Empty:
                 return
             if batch in self._models:
-                self._send(runtime.end(batch))
+                assert self._runtime is not None, "it was begun"
+                self._send(self._runtime.end(batch))
                 self._over(batch)
 
     def _fail_all(self, runtime: Generates, error: Exception) -> None:

@@ -155,6 +155,7 @@ class Server:
 
     def _begin(self, generate: Generate) -> None:
         """A sequence that cannot begin is answered with why."""
+        self._sequences.end_cancelled()  # none of these is meant for this one
         try:
             self._waiting.remove(generate.batch)
         except KeyError:

@@ -20,8 +20,9 @@ from shoal.catalog.resolve import Catalog
 from shoal.core import events as ev
 from shoal.errors import ErrorInfo, ShoalError
 from shoal.runtimes.base import OutOfMemory
-from shoal.runtimes.link import RuntimeProcess, RuntimeSpec
+from shoal.runtimes.link import RuntimeProcess
 from shoal.runtimes.packages import missing
+from shoal.runtimes.spec import RuntimeSpec
 from shoal.settings import WorkerSettings
 from shoal.telemetry import log
 from shoal.telemetry.background import background

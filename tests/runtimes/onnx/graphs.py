@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.catalog.families import FAMILIES
-from shoal.wire.socket import Load
+from shoal.runtimes.check.sample import Sample
+from shoal.wire.arrays import to_wire
+from shoal.wire.socket import Load, Run
 from tests.catalog.convert.onnx_files import field, node, tensor
 
 RED, GREEN, BLACK = (255, 0, 0), (0, 255, 0), (0, 0, 0)
@@ -86,6 +88,15 @@ def folder(path: Path) -> Path:
 def load(path: Path, model: str = "m", max_tokens: int = 2048) -> Load:
     heads = {"extract": {"head": "ocr", "labels": []}}
     return Load(model, str(folder(path)), "ppocr", heads, max_tokens=max_tokens)
+
+
+def sample(path: Path) -> Sample:
+    """Pictures of two lines, of one, and of none."""
+    bars = [((100, 100, 400, 130), RED), ((100, 300, 500, 330), GREEN)]
+    pictures = [picture(700, 500, *bars[:count]) for count in (2, 1, 0)]
+    none, empty = to_wire(np.zeros(0, np.int32)), to_wire(np.zeros(1, np.int32))
+    items = [Run(0, "", ["extract"], none, empty, inputs=[to_wire(one)]) for one in pictures]
+    return Sample(load(path / "reader", ""), items)
 
 
 def picture(

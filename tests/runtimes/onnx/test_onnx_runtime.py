@@ -24,6 +24,8 @@ BLANK = picture(900, 800)
 
 def run(*items: Any, **changes: Any) -> Run:
     fields: dict[str, Any] = {"batch": 7, "model": "m", "heads": ["extract"]}
+    fields |= {"tokens": to_wire(np.zeros(0, np.int32))}
+    fields |= {"lengths": to_wire(np.zeros(len(items), np.int32))}
     return Run(**(fields | {"inputs": [to_wire(item) for item in items]} | changes))
 
 

@@ -30,7 +30,7 @@ def said(rows: np.ndarray) -> list[str]:
 
 
 def test_each_line_with_its_box(reader: Reader) -> None:
-    rows, computed = reader.run(
+    rows, computed = reader.read(
         picture(900, 800, ((100, 100, 400, 130), RED), ((500, 300, 800, 330), RED))
     )
     assert said(rows) == ["r", "r"]
@@ -41,7 +41,7 @@ def test_each_line_with_its_box(reader: Reader) -> None:
 
 def test_a_line_on_its_head_begins_at_its_other_end(reader: Reader) -> None:
     bars = ((100, 100, 400, 130), RED), ((400, 100, 700, 130), GREEN)
-    rows, _ = reader.run(picture(900, 800, *bars))
+    rows, _ = reader.read(picture(900, 800, *bars))
     assert said(rows) == ["gr"]
     first, _, third, _ = rows[0, 3:].reshape(4, 2)
     assert first[0] > third[0]
@@ -50,7 +50,7 @@ def test_a_line_on_its_head_begins_at_its_other_end(reader: Reader) -> None:
 
 def test_a_line_that_climbs_is_laid_down(reader: Reader) -> None:
     bars = ((100, 100, 130, 400), GREEN), ((100, 400, 130, 700), RED)
-    rows, _ = reader.run(picture(900, 800, *bars))
+    rows, _ = reader.read(picture(900, 800, *bars))
     assert said(rows) == ["gr"]
     first, second, *_ = rows[0, 3:].reshape(4, 2)
     assert second[1] > first[1] + 500
@@ -58,22 +58,22 @@ def test_a_line_that_climbs_is_laid_down(reader: Reader) -> None:
 
 def test_lines_of_many_widths_are_read_alike_in_any_company(reader: Reader) -> None:
     bars = [((50, 40 * n + 20, 150 + 70 * n, 40 * n + 40), RED) for n in range(10)]
-    together, _ = reader.run(picture(900, 800, *bars))
+    together, _ = reader.read(picture(900, 800, *bars))
     assert said(together) == ["r"] * 10
     for n, bar in enumerate(bars):
-        alone, _ = reader.run(picture(900, 800, bar))
+        alone, _ = reader.read(picture(900, 800, bar))
         np.testing.assert_array_equal(alone[:, 1:], together[together[:, 0] == n][:, 1:])
 
 
 def test_nothing_stands_in_a_blank_picture(reader: Reader) -> None:
     for size in ((1, 1), (30, 400), (900, 800)):
-        rows, computed = reader.run(np.full((*size, 3), 255, np.uint8))
+        rows, computed = reader.read(np.full((*size, 3), 255, np.uint8))
         assert rows.shape == (0, 11)
         assert computed > 0
 
 
 def test_a_single_line_lies_on_black_and_its_box_in_the_picture(reader: Reader) -> None:
-    rows, _ = reader.run(picture(600, 40, ((50, 10, 550, 30), RED)))
+    rows, _ = reader.read(picture(600, 40, ((50, 10, 550, 30), RED)))
     corners = rows[:, 3:].reshape(-1, 4, 2)
     assert corners.min() >= 0
     assert (corners.max((0, 1)) <= [600, 40]).all()

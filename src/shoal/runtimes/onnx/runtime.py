@@ -5,8 +5,6 @@ Whatever the lane's device is, its graphs are computed by the processor.
 
 from __future__ import annotations
 
-from typing import assert_never
-
 from shoal.runtimes import batch as batches
 from shoal.runtimes.batch import Outputs
 from shoal.runtimes.onnx.encoders.model import EncoderModel
@@ -38,9 +36,4 @@ class OnnxRuntime(ModelRuntime[Reader | EncoderModel]):
         return model
 
     def compute(self, model: Reader | EncoderModel, batch: Run) -> Outputs:
-        match model:
-            case Reader():
-                return model.run_all(batch)
-            case EncoderModel():
-                return model.run(batches.read(batch), batch.heads)
-        assert_never(model)
+        return model.run(batches.read(batch), batch.heads)

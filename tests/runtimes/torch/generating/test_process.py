@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from shoal.runtimes.link import RuntimeProcess, RuntimeSpec
+from shoal.runtimes.link import RuntimeProcess
+from shoal.runtimes.spec import RuntimeSpec
 from shoal.wire import socket as m
 from shoal.wire.arrays import from_wire, to_wire
 from tests.runtimes.torch.generating import texts

@@ -14,15 +14,14 @@ from numpy.typing import NDArray
 
 from shoal.catalog.families import FAMILIES
 from shoal.errors import ErrorInfo, InvalidItem, InvalidRequest, ModelLoadFailed, ShoalError
-from shoal.runtimes.batch import Outputs
+from shoal.runtimes.batch import Batch, Outputs
 from shoal.runtimes.onnx.graph import Graph
 from shoal.runtimes.onnx.ocr import lines
 from shoal.runtimes.onnx.ocr.pixels import Pixels, cut_out, planes, resized
 from shoal.runtimes.onnx.ocr.regions import boxes
 from shoal.tasks.ocr import ROW, TILE, black_rows, detected_size
-from shoal.wire.arrays import from_wire
 from shoal.wire.outputs import Output
-from shoal.wire.socket import Load, Run
+from shoal.wire.socket import Load
 
 #: Peak of a pass of the detector, measured at 0.1 to 2.6 million pixels: 174 to 249 bytes each.
 _PIXEL_BYTES = 256
@@ -53,20 +52,20 @@ class Reader:
 
     def warm_up(self) -> None:
         """Run each graph once: what is laid out at first use is laid out."""
-        self.run(np.zeros((TILE, TILE, 3), np.uint8))
+        self.read(np.zeros((TILE, TILE, 3), np.uint8))
         blank = [np.zeros((lines.HEIGHT, lines.HEIGHT, 3), np.uint8)]
         lines.turned(blank, self._angles)
         lines.read(blank, self._recogniser)
 
-    def run_all(self, batch: Run) -> Outputs:
+    def run(self, batch: Batch, heads: list[str]) -> Outputs:
         """Item by item: no two pictures have one size. Raises `InvalidRequest` if none came."""
         if batch.inputs is None:
-            raise InvalidRequest(f"'{batch.model}' takes decoded media, and none came")
+            raise InvalidRequest("the model takes decoded media, and none came")
         rows: list[Rows] = []
         computed, failed = 0, dict[int, ErrorInfo]()
-        for position, array in enumerate(batch.inputs):
+        for position, picture in enumerate(batch.inputs):
             try:
-                own, tiles = self.run(self.check(from_wire(array)))
+                own, tiles = self.read(self.check(picture))
             except ShoalError as error:
                 failed[position] = error.info
                 own, tiles = np.zeros((0, ROW), np.float32), 0
@@ -74,7 +73,7 @@ class Reader:
             computed += tiles
         lengths = np.array([len(own) for own in rows], np.int32)
         output = Output(np.concatenate(rows), lengths)
-        return Outputs(dict.fromkeys(batch.heads, output), computed, failed)
+        return Outputs(dict.fromkeys(heads, output), computed, failed)
 
     def check(self, picture: NDArray[np.generic]) -> Pixels:
         """Raises `InvalidItem` for what is no picture that a worker would send."""
@@ -91,7 +90,7 @@ class Reader:
             )
         return picture  # type: ignore[return-value]  # the dtype was looked at
 
-    def run(self, picture: Pixels) -> tuple[Rows, int]:
+    def read(self, picture: Pixels) -> tuple[Rows, int]:
         """Rows of `ROW` numbers, as `tasks.ocr` has them; and how many tiles were computed."""
         black = black_rows(picture.shape[1], picture.shape[0])
         shown = np.pad(picture, ((black, black), (0, 0), (0, 0))) if black else picture

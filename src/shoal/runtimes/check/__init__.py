@@ -1,0 +1,1 @@
+"""What every runtime must do, whoever wrote it: the checks behind ``shoal runtime check``."""
