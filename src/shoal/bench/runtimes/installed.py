@@ -1,7 +1,7 @@
 """What a kind of runtime adds to an installation, in bytes of files on this machine's disk.
 
-Decides which distributions count: those that Shoal's extra of the kind's name asks for here, with all
-that they ask for, and that Shoal does not need by itself.
+Decides which distributions count: those of the packages that the kind needs, with all that they ask
+for here, and that Shoal does not need by itself.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import shoal
+from shoal.runtimes.packages import NEEDED
 
 
 class Installed(msgspec.Struct, frozen=True):
@@ -27,17 +28,17 @@ class Installed(msgspec.Struct, frozen=True):
 
 def installed(kind: str) -> Installed:
     """What Shoal with the runtime `kind` takes on disk, compiled modules that pip wrote included."""
-    own = _closure("shoal", "")
-    added = _closure("shoal", kind) - own
+    own = _closure(["shoal"])
+    added = _closure(NEEDED.get(kind, ())) - own
     package = Path(shoal.__file__).parent  # an editable install lists no files of its own
     files = sum(path.stat().st_size for path in package.rglob("*") if path.is_file())
     return Installed(files + _bytes(own - {"shoal"}), _bytes(added))
 
 
-def _closure(root: str, extra: str) -> set[str]:
-    """`root`, with this extra, and every installed distribution that it asks for, directly or not."""
+def _closure(roots: Iterable[str]) -> set[str]:
+    """`roots`, and every installed distribution that they ask for, directly or not."""
     found: set[str] = set()
-    asked = [(root, frozenset({extra}))]
+    asked = [(root, frozenset[str]()) for root in roots]
     seen: set[tuple[str, frozenset[str]]] = set()
     while asked:
         name, extras = one = asked.pop()

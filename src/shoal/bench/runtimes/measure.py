@@ -30,6 +30,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     kinds: Annotated[tuple[str, ...], option("Sides: KIND, KIND:CARD or KIND::PROFILE")] = (
         "torch",
+        "candle",
     )
     model: Annotated[str, option("The card, where a side names none")] = "all-MiniLM-L6-v2"
     threads: Annotated[int, option("CPU threads of each side")] = 1
