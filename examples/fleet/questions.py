@@ -11,7 +11,7 @@ import numpy as np
 import pictures
 
 import shoal
-from shoal.client import Encoded, Extracted, Scored, Sparse
+from shoal.client import Encoded, Extracted, Generated, Scored, Sparse
 
 HANDBOOK = [
     "A drill has to be back after three days.",
@@ -26,7 +26,7 @@ FRAGE = "Wann habt ihr geöffnet?"
 CALL = Path(__file__).with_name("call.ogg")
 
 #: What was computed, and of it what is shown.
-Answer = tuple[Encoded | Scored | Extracted, str]
+Answer = tuple[Encoded | Scored | Extracted | Generated, str]
 Ask = Callable[[shoal.Client, str], Answer]
 
 
@@ -136,6 +136,13 @@ def read(client: shoal.Client, model: str) -> Answer:
     return extracted, (extracted.found[0].text or "").replace("\n", " / ")
 
 
+def reply(client: shoal.Client, model: str) -> Answer:
+    """What it says to somebody, always the likeliest token."""
+    asked = [{"role": "user", "content": "What is a drill? Answer in one sentence."}]
+    said = client.generate_detailed(model, [asked], temperature=0, max_tokens=40)
+    return said, said.texts[0].text
+
+
 def states(client: shoal.Client, model: str) -> Answer:
     """What a model that writes makes of texts, before it writes: no embedding it was trained for."""
     encoded = client.encode_detailed(model, HANDBOOK)
@@ -166,6 +173,6 @@ QUESTIONS = [
     Question("pp-ocrv6-small", "text in pictures", read),
     Question("whisper-tiny.en", "transcripts", transcript),
     Question("traceforge-flan-t5-small", "encoder states", states),
-    Question("smollm2-135m-instruct", "decoder states", states),
+    Question("smollm2-135m-instruct", "chat", reply),
     Question("bge-small-en-v1.5", "binary vectors", bits),
 ]

@@ -12,12 +12,15 @@ from shoal.runtimes.torch.runtime import TorchRuntime
 from shoal.settings import WorkerSettings
 from shoal.tasks.encode import Item, Media
 from shoal.tasks.outputs import Rows, finished, needed
-from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams
-from shoal.wire.objects import Extraction
+from shoal.values import EncodeParams, ExtractParams, GenerateParams, Params, ScoreParams
+from shoal.wire.arrays import from_wire
+from shoal.wire.objects import Extraction, Generation
 from shoal.wire.outputs import read_outputs
+from shoal.wire.socket import Chunk, Generated
 from shoal.worker.batches import packed
 from shoal.worker.models import load_of, preparer_of
 from shoal.worker.prepared import Answer, Prepared
+from shoal.worker.texts import generate_of
 
 
 class Direct:
@@ -48,6 +51,24 @@ class Direct:
         params = ExtractParams(tuple(labels) if labels else None, **options)
         answers = [self._answer(item, params) for item in items]
         return [msgspec.msgpack.decode(answer, type=Extraction) for answer in answers]
+
+    def generate(self, items: list[str], **params: Any) -> list[Generation]:
+        made = self._preparer.prepare([*items], GenerateParams(**params))
+        prepared = [one for one in made if isinstance(one, Prepared)]
+        assert len(prepared) == len(made), made
+        return [self._generation(one) for one in prepared]
+
+    def _generation(self, item: Prepared) -> Generation:
+        assert item.write is not None
+        writing = item.write()
+        self._runtime.begin(generate_of(1, self._card.name, item))
+        while True:
+            for message in self._runtime.step():
+                if isinstance(message, Chunk):
+                    writing.add(from_wire(message.tokens), None)
+                else:
+                    assert isinstance(message, Generated), message
+                    return msgspec.msgpack.decode(writing.end(message), type=Generation)
 
     def _answer(self, item: Any, params: Params, query: Item | None = None) -> Any:
         given = Media(item) if isinstance(item, bytes) else item

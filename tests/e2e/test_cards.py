@@ -112,6 +112,16 @@ def spread(row: Sparse, columns: int) -> np.ndarray[Any, Any]:
     return wide
 
 
+@doing("generate")
+def test_generate(client: shoal.Client, card: Card, direct: Direct) -> None:
+    said = client.generate_detailed(card.name, TEXTS[:1] * 3, temperature=0, max_tokens=12)
+    assert not said.errors
+    (expected,) = direct.generate(TEXTS[:1], temperature=0.0, max_tokens=12)
+    for text in said.texts:
+        assert (text.text, text.finish) == (expected.text, expected.finish)
+        assert text.new_tokens == expected.new_tokens
+
+
 @doing("score")
 def test_score(client: shoal.Client, card: Card, direct: Direct) -> None:
     scored = client.score_detailed(card.name, QUERY, TEXTS)

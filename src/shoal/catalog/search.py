@@ -56,12 +56,17 @@ def kinds(card: Card) -> list[str]:
 
 def gives(card: Card) -> list[str]:
     """What the model gives or how, without the tasks that it does so for: `[dense]`."""
-    return [kind for name in card.tasks.names() for kind in _kinds(card, name)]
+    return [kind for name in card.tasks.names() for kind in _kinds(card, name) or [name]]
 
 
 def _kinds(card: Card, name: str) -> list[str]:
     task = getattr(card.tasks, name)
-    return list(task.outputs()) if name == "encode" else [task.head]
+    match name:
+        case "encode":
+            return list(task.outputs())
+        case "generate":
+            return []
+    return [task.head]
 
 
 def why_none(cards: list[Card], criteria: Criteria) -> str:

@@ -47,6 +47,11 @@ def linear(weight: Tensor, bias: Tensor | None, activation: Activation | None = 
     return _PlainLinear(weight, bias, activation)
 
 
+def beside_table(weight: Tensor) -> Linear:
+    """A product with a tensor that is looked up too: it stays as it is, and is held once."""
+    return _PlainLinear(weight, None, None)
+
+
 def _onednn_takes(weight: Tensor) -> bool:
     # float16 products on CPU need AMX; without it oneDNN refuses them.
     return (

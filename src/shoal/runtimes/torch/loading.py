@@ -15,6 +15,7 @@ from shoal.runtimes.torch.generating.generator import Decoding
 from shoal.runtimes.torch.heads.base import Ground, Head
 from shoal.runtimes.torch.heads.build import GENERATE, build
 from shoal.runtimes.torch.layers import Layers
+from shoal.runtimes.torch.linear import beside_table
 from shoal.runtimes.torch.media import Takes
 from shoal.runtimes.torch.packed import Filling
 from shoal.runtimes.torch.weights import Shape, Weights
@@ -75,7 +76,10 @@ def _decoding(load: Load, encoder: Encoder, ground: Ground) -> Decoding:
         raise ModelLoadFailed(f"family {load.family!r} generates nothing here")
     if not all(kept.attention.causal for kept in encoder.kept):
         raise ModelLoadFailed("its tokens see those after them too, so that it generates nothing")
-    return Decoding(encoder, ground.layers.product([table], []), ground.layers.dtype)
+    dtype = ground.layers.dtype
+    if ground.layout.tied and encoder.words.dtype == dtype:
+        return Decoding(encoder, beside_table(encoder.words), dtype)
+    return Decoding(encoder, ground.layers.product([table], []), dtype)
 
 
 def _expected(family: Family[Any], config: Any, path: Path) -> dict[str, Shape]:

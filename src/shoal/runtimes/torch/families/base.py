@@ -59,9 +59,15 @@ class Kept(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class Decoder(Encoder, Protocol):
-    """A loaded encoder that can carry on, if all of its attention is causal. `kept`: by layer."""
+    """A loaded encoder that can carry on, if all of its attention is causal.
+
+    Attributes:
+        kept: by layer.
+        words: the table of its words, [vocabulary, width].
+    """
 
     kept: list[Kept]
+    words: Tensor
 
     def carry_on(self, tokens: Tensor, positions: Tensor, attends: Sequence[Attend]) -> Tensor:
         """Hidden states after the last layer, [rows, width], of more tokens of any sequences.

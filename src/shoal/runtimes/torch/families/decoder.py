@@ -21,17 +21,14 @@ from shoal.runtimes.torch.rope import Kind, RopeKeys, frequencies
 _TURN = "all"
 #: The table of words.
 WORDS = "embed_tokens.weight"
+#: What gives the logits of the next token, where that is another one.
+GENERATOR = "lm_head.weight"
 
 
 def qkv(heads: int, key_heads: int, width: int) -> dict[str, int]:
     """The tensors of queries, keys and values, and how many rows each has."""
     parts = {"q_proj": heads, "k_proj": key_heads, "v_proj": key_heads}
     return {f"self_attn.{name}": count * width for name, count in parts.items()}
-
-
-def generator(*, tied: bool) -> str:
-    """The tensor that gives the logits of the next token."""
-    return WORDS if tied else "lm_head.weight"
 
 
 def network(inner: int) -> dict[str, int]:
@@ -184,7 +181,8 @@ def _heads(config: DecoderKeys) -> Layout:
     return Layout(
         sequence=Classifier((Linear("score", bias=False),), "last"),
         tokens=(Linear("score"),),
-        generator=generator(tied=config.tie_word_embeddings),
+        generator=WORDS if config.tie_word_embeddings else GENERATOR,
+        tied=config.tie_word_embeddings,
     )
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from shoal.runtimes.torch.attention import Attention
 from shoal.runtimes.torch.families.base import Family, check_heads, check_layers
-from shoal.runtimes.torch.families.decoder import WORDS, generator, network, qkv, rename
+from shoal.runtimes.torch.families.decoder import GENERATOR, WORDS, network, qkv, rename
 from shoal.runtimes.torch.families.plan import Design, Norms, Plan, Product, Scale
 from shoal.runtimes.torch.families.rotary import RotaryEncoder, tensors
 from shoal.runtimes.torch.heads.layout import Classifier, Layout, Linear
@@ -130,7 +130,8 @@ class Gemma3Config(msgspec.Struct, frozen=True, kw_only=True):
 def _heads(config: Gemma3Config) -> Layout:
     return Layout(
         sequence=Classifier((Linear("score", bias=False),), "last"),
-        generator=generator(tied=config.tie_word_embeddings),
+        generator=WORDS if config.tie_word_embeddings else GENERATOR,
+        tied=config.tie_word_embeddings,
     )
 
 

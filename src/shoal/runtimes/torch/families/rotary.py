@@ -57,7 +57,8 @@ class RotaryEncoder:
             seen.bytes_per_token if seen else 0,
             *(plan.activation_bytes_per_token(layers) for plan in design.layers),
         )
-        self._embed = _Embedding(design, layers, seen or _without)
+        self.words = layers.table(design.words)
+        self._embed = _Embedding(design, layers, seen or _without, self.words)
         self._rotaries = {
             name: Rotary(frequencies, layers.device)
             for name, frequencies in design.frequencies.items()
@@ -92,9 +93,8 @@ _Seen = Callable[[Tensor, Packed], Tensor]
 
 
 class _Embedding:
-    def __init__(self, design: Design, layers: Layers, seen: _Seen) -> None:
-        self._seen = seen
-        self._words = layers.table(design.words)
+    def __init__(self, design: Design, layers: Layers, seen: _Seen, words: Tensor) -> None:
+        self._seen, self._words = seen, words
         self._types = layers.tensor(design.types) if design.types else None
         self._scale = design.scale
         self._norm = _norm(design.first_norm, "", layers)

@@ -13,8 +13,8 @@ from shoal.runtimes.torch.generating.keys import bytes_per_place
 from shoal.runtimes.torch.generating.sampling import Sampler
 from shoal.wire.socket import Load
 
-#: Places for one sequence of the longest, and for so many tokens of each of the others.
-_OTHERS_TOKENS = 512
+#: Places for one sequence of the longest, or for so many tokens of each.
+_EACH_TOKENS = 1024
 
 
 class _Device(NamedTuple):
@@ -61,8 +61,8 @@ def of(load: Load, decoder: Decoder, dtype: torch.dtype, device: torch.device) -
     """Raises `ModelLoadFailed` for options that there are not."""
     of_device = _CUDA if device.type == "cuda" else _CPU
     place = bytes_per_place(decoder.kept, dtype)
-    others = (load.sequences - 1) * min(load.max_tokens, _OTHERS_TOKENS)
-    places = min(load.max_tokens + others, of_device.cache_bytes // place)
+    wanted = max(load.max_tokens, load.sequences * min(load.max_tokens, _EACH_TOKENS))
+    places = min(wanted, of_device.cache_bytes // place)
     options = _options(load)
     places = options.cache_tokens or places
     rows = min(options.pass_tokens or of_device.rows, load.max_tokens)

@@ -79,6 +79,8 @@ class Layout(msgspec.Struct, frozen=True):
         tokens: of ``...ForTokenClassification``; the last step gives a token's logits.
         masked_lm: of ``...ForMaskedLM``.
         similarity: of a model with a tower of texts and one of images.
+        generator: of ``...ForCausalLM``: the tensor that gives the logits of the next token, [vocabulary,
+            width]; `tied`: it is the table of words.
         speaker: of a model that says in tokens what it heard: builds its decoder.
     """
 
@@ -87,4 +89,5 @@ class Layout(msgspec.Struct, frozen=True):
     masked_lm: MaskedLM | None = None
     similarity: Similarity | None = None
     generator: str | None = None
+    tied: bool = False
     speaker: Callable[[Layers], Speaker] | None = None
