@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
-from shoal.catalog.card import Card, Dense, EncodeTask, Memory, Profile, Source, Tasks
+from shoal.catalog.card import Card, Dense, EncodeTask, GenerateTask, Memory, Profile, Source, Tasks
 from shoal.catalog.fetch import cached
 from shoal.catalog.resolve import Catalog
 from shoal.core.memory import LaneMemory
@@ -64,6 +64,26 @@ def test_other_runtimes_hold_files_as_they_are(card: Card, tmp_path: Path) -> No
     spec = spec_of(card, Profile("fake"), tmp_path)
     size = (tmp_path / "a.safetensors").stat().st_size
     assert (spec.bytes_estimate, spec.reserve_bytes) == (size + 1000, 0)
+
+
+@pytest.mark.parametrize(
+    ("profile", "device", "places", "width"),
+    [
+        (Profile(sequences=2), "cpu", 2 * 1024, 4),
+        (Profile(sequences=1), "cuda:0", 1500, 2),
+        (Profile(sequences=2, options={"cache_tokens": 99}), "cpu", 99, 4),
+        (Profile("fake", sequences=2), "cpu", 0, 4),
+    ],
+)
+def test_texts_need_room_for_their_keys(
+    card: Card, tmp_path: Path, profile: Profile, device: str, places: int, width: int
+) -> None:
+    heads = {"num_attention_heads": 8, "num_key_value_heads": 2, "hidden_size": 64}
+    (tmp_path / "config.json").write_bytes(msgspec.json.encode({"num_hidden_layers": 3} | heads))
+    card = msgspec.structs.replace(card, max_tokens=1500)
+    writes = msgspec.structs.replace(card, tasks=Tasks(generate=GenerateTask()))
+    without, beside = (spec_of(c, profile, tmp_path, device).reserve_bytes for c in (card, writes))
+    assert beside - without == places * 3 * 2 * 2 * 8 * width
 
 
 def test_no_model_that_was_measured_holds_more_than_would_have_been_kept_for_it() -> None:

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from shoal.catalog import safetensors
-from shoal.catalog.card import Profile
+from shoal.catalog.card import Card, Profile
+from shoal.runtimes.room import places
 
 #: Files that hold weights, by their ending.
 WEIGHTS = {".safetensors", ".bin", ".pt", ".gguf", ".onnx", ".onnx_data"}
@@ -44,6 +47,41 @@ def activation_bytes(profile: Profile, device: str, *, pictures: bool) -> int:
     if profile.runtime not in _OF_TENSORS:
         return 0
     return ACTIVATIONS_BYTES * (1 if _on_cpu(profile, device) else _GPU_TIMES)
+
+
+class _Layers(msgspec.Struct):
+    """The keys of config.json that say what a token keeps; 0 where it has them not."""
+
+    num_hidden_layers: int = 0
+    num_attention_heads: int = 0
+    num_key_value_heads: int | None = None
+    head_dim: int | None = None
+    hidden_size: int = 0
+
+    @property
+    def numbers(self) -> int:
+        """Of keys and values, of one token."""
+        heads = self.num_attention_heads
+        width = self.head_dim or (self.hidden_size // heads if heads else 0)
+        key_heads = heads if self.num_key_value_heads is None else self.num_key_value_heads
+        return 2 * self.num_hidden_layers * key_heads * width
+
+
+def keys_bytes(card: Card, profile: Profile, folder: Path | None, device: str) -> int:
+    """What the torch runtime takes for the keys of texts that a model generates; 0 if it is none."""
+    if card.tasks.generate is None or profile.runtime != "torch" or folder is None:
+        return 0
+    try:
+        layers = msgspec.json.decode((folder / "config.json").read_bytes(), type=_Layers)
+    except (OSError, msgspec.DecodeError):  # which the runtime will say
+        return 0
+    on_cpu = _on_cpu(profile, device)
+    width = _WIDTHS.get(profile.dtype) or (4 if on_cpu else 2)
+    if not (place := layers.numbers * width):
+        return 0
+    said = profile.options.get("cache_tokens")
+    most = places(card.max_tokens, profile.sequences, place, gpu=not on_cpu)
+    return place * (said if isinstance(said, int) else most)
 
 
 def _on_cpu(profile: Profile, device: str) -> bool:

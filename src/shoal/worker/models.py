@@ -17,7 +17,7 @@ from shoal.errors import ModelLoadFailed
 from shoal.runtimes.packages import missing
 from shoal.settings import CommonSettings, WorkerSettings
 from shoal.wire.socket import Load
-from shoal.worker.holding import activation_bytes, tensor_bytes, weights_bytes
+from shoal.worker.holding import activation_bytes, keys_bytes, tensor_bytes, weights_bytes
 from shoal.worker.media import DecodingPreparer, MediaPreparer, decodes
 from shoal.worker.prepared import Preparer
 from shoal.worker.text import PlainPreparer, TextPreparer
@@ -58,7 +58,8 @@ def spec_of(
         work=work,
         sequences=sequences_of(card, profile),
         bytes_estimate=tensors if held_mb is None else int(held_mb * 1e6),
-        reserve_bytes=activation_bytes(profile, device, pictures=card.takes_media),
+        reserve_bytes=activation_bytes(profile, device, pictures=card.takes_media)
+        + keys_bytes(card, profile, folder, device),
         bytes_sure=held_mb is not None,
         load_s_estimate=LOAD_BASE_S + weights / LOAD_BYTES_S,
         min_replicas=card.min_replicas,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import transformers
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 from shoal.catalog.card import Card
 from tests.catalog.model_types import model_type_of
@@ -122,6 +122,7 @@ def _bytewise(special: list[str], single: str, pair: str | None = None) -> Any:
     vocabulary = _numbered([*special, *_BYTES])
     made = Tokenizer(models.BPE(vocabulary, []))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
     made.add_special_tokens(special)
     used = [(token, vocabulary[token]) for token in special if token in single]
     made.post_processor = processors.TemplateProcessing(single, pair, special_tokens=used)

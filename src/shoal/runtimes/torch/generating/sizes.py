@@ -8,31 +8,27 @@ import msgspec
 import torch
 
 from shoal.errors import ModelLoadFailed
+from shoal.runtimes import room
 from shoal.runtimes.torch.families.base import Decoder
 from shoal.runtimes.torch.generating.keys import bytes_per_place
 from shoal.runtimes.torch.generating.sampling import Sampler
 from shoal.wire.socket import Load
-
-#: Places for one sequence of the longest, or for so many tokens of each.
-_EACH_TOKENS = 1024
 
 
 class _Device(NamedTuple):
     """What suits a kind of device.
 
     Attributes:
-        cache_bytes: for keys, unless the profile says more.
         rows: of prompts in a pass, at most.
         row_s: first guess of what one takes.
     """
 
-    cache_bytes: int
     rows: int
     row_s: float
 
 
-_CPU = _Device(2 << 30, 512, 1e-3)
-_CUDA = _Device(16 << 30, 8192, 1e-5)
+_CPU = _Device(512, 1e-3)
+_CUDA = _Device(8192, 1e-5)
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -61,12 +57,11 @@ def of(load: Load, decoder: Decoder, dtype: torch.dtype, device: torch.device) -
     """Raises `ModelLoadFailed` for options that there are not."""
     of_device = _CUDA if device.type == "cuda" else _CPU
     place = bytes_per_place(decoder.kept, dtype)
-    wanted = max(load.max_tokens, load.sequences * min(load.max_tokens, _EACH_TOKENS))
-    places = min(wanted, of_device.cache_bytes // place)
     options = _options(load)
-    places = options.cache_tokens or places
+    gpu = device.type == "cuda"
+    places = options.cache_tokens or room.places(load.max_tokens, load.sequences, place, gpu=gpu)
     rows = min(options.pass_tokens or of_device.rows, load.max_tokens)
-    if device.type == "cuda":  # the keys of one layer, put end to end
+    if gpu:  # the keys of one layer, put end to end
         beside = places * place // len(decoder.kept)
     else:  # a mask, also as numbers
         beside = rows * min(places, load.max_tokens) * (torch.bool.itemsize + dtype.itemsize)
