@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from shoal.catalog.fetch import fetch
 from shoal.catalog.resolve import Catalog
 from shoal.errors import InvalidRequest
-from shoal.runtimes.base import Runtime
+from shoal.runtimes.base import OutOfMemory, Runtime
 from shoal.runtimes.torch.runtime import TorchRuntime
 from shoal.wire.arrays import to_wire
 from shoal.wire.socket import Run
@@ -130,6 +130,7 @@ def test_projections_that_are_computed_otherwise(candle: Runtime, bert: Path) ->
         ({"max_tokens": 65}, "max_tokens is 65, but the model's positions allow 1 to 64"),
         ({"family": "deberta"}, "no family 'deberta'"),
         ({"options": {"x": 1}}, "no options"),
+        ({"max_tokens": 0}, "candding says: max_length 0 is below the minimum 1"),
         ({"path": "/no such folder"}, "/no such folder/config.json cannot be read"),
     ],
 )
@@ -156,6 +157,33 @@ def test_broken_files(candle: Runtime, bert: Path) -> None:
 def test_tensors_of_another_shape(candle: Runtime, bert: Path) -> None:
     made.change_config(bert, {"intermediate_size": 65})
     with made.load_fails("shape mismatch"):
+        candle.load(made.load(bert))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"num_attention_heads": 0}, "candding panicked: attempt to divide by zero"),
+        ({"num_attention_heads": 5}, "candding says: .*shape mismatch in reshape"),
+        ({"vocab_size": 2_000_000}, "vocab_size is 2000000; the candle runtime takes 1 to 1111808"),
+        ({"vocab_size": 0}, "vocab_size is 0"),
+        ({"hidden_size": -1}, "candding says: config error: invalid value"),
+    ],
+)
+def test_a_config_that_makes_no_sense(
+    candle: Runtime, bert: Path, changes: dict[str, Any], said: str
+) -> None:
+    made.change_config(bert, changes)
+    with made.load_fails(said):
+        candle.load(made.load(bert))
+
+
+def test_a_model_that_does_not_fit(
+    candle: Runtime, bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library reads how much memory is free, unless it is told; it is asked for no tensor then."""
+    monkeypatch.setenv("CANDDING_TEST_MEMORY_BUDGET", "1000")
+    with pytest.raises(OutOfMemory, match="bert did not fit"):
         candle.load(made.load(bert))
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from shoal.errors import ModelLoadFailed
+from shoal.runtimes.candle.spelling import MOST_IDS
 
 Layer = Literal["full_attention", "sliding_attention"]
 
@@ -196,4 +197,8 @@ def read(folder: Path, family: str) -> tuple[Keys, dict[str, Any]]:
         raise ModelLoadFailed(f"{path} cannot be read: {error.strerror}") from None
     except msgspec.DecodeError as error:
         raise ModelLoadFailed(f"{path}: {error}") from None
+    if not 0 < keys.vocab_size <= MOST_IDS:
+        raise ModelLoadFailed(
+            f"{path}: vocab_size is {keys.vocab_size}; the candle runtime takes 1 to {MOST_IDS}"
+        )
     return keys, whole | keys.changes

@@ -51,8 +51,14 @@ class Model:
         self.bytes = _tensor_bytes(path) + activation_bytes(keys.widths, load.max_tokens)
 
     def warm_up(self) -> None:
-        """A pass of one token, so that the first request does not pay for first uses."""
-        self.run(Batch(np.zeros(1, np.int32), np.ones(1, np.int64)), ["dense"])
+        """A pass of one token, so that the first request does not pay for first uses.
+
+        Raises `ModelLoadFailed`: shapes that do not go together are found out when they meet.
+        """
+        try:
+            self.run(Batch(np.zeros(1, np.int32), np.ones(1, np.int64)), ["dense"])
+        except ComputeFailed as error:
+            raise ModelLoadFailed(error.message) from None
 
     def run(self, batch: Batch, names: list[str]) -> Outputs:
         """The vectors under these names. Raises `InvalidRequest`, `ComputeFailed`, `OutOfMemory`."""

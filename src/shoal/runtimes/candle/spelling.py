@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 _FIRST = 0x100
 #: The code points between these are no characters but halves of some in UTF-16.
 _SURROGATES, _AFTER_SURROGATES = 0xD800, 0xE000
-_CHARACTERS = 0x110000 - _FIRST - (_AFTER_SURROGATES - _SURROGATES)
 #: As many ids as there are characters; the largest vocabulary of the catalog has 262,144.
-MOST_IDS = _CHARACTERS
+MOST_IDS = 0x110000 - _FIRST - (_AFTER_SURROGATES - _SURROGATES)
 
 
 def spelled(ids: NDArray[np.int32]) -> str:
