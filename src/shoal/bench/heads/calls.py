@@ -54,8 +54,13 @@ def library(kind: Kind, folder: Path, pooling: str, dtype: Dtype) -> Library:
 def _encoder(model: Any, join: Callable[[Any], Vectors]) -> Library:
     return Library(
         lambda texts, size: model.encode(texts, batch_size=size, **_QUIET),
-        lambda _, answer: join(answer).astype(np.float32),
+        lambda _, answer: join([*map(_floats, answer)]),
     )
+
+
+def _floats(row: Any) -> Vectors:
+    """numpy has no bfloat16: such rows come as tensors."""
+    return np.asarray(row.float() if hasattr(row, "float") else row, np.float32)
 
 
 def _sparse(model: Any) -> Library:
