@@ -1,4 +1,4 @@
-"""The candle runtime under `shoal serve`, where PyTorch is not installed."""
+"""Other runtimes of encoders under `shoal serve`, where PyTorch is not installed."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ from tests.e2e.conftest import MODEL
 from tests.e2e.test_numerics import ODD
 
 
-@pytest.fixture(scope="module")
-def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    if (lacking := missing("candle")) is not None:
+@pytest.fixture(scope="module", params=["candle", "onnx"])
+def serving(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Serving]:
+    """The card's profiles have the names of their kinds."""
+    if (lacking := missing(request.param)) is not None:
         pytest.skip(lacking)
     hidden = tmp_path_factory.mktemp("hidden")
     (hidden / "sitecustomize.py").write_text("import sys\nsys.modules['torch'] = None\n")
     path = os.pathsep.join([str(hidden), *filter(None, [os.environ.get("PYTHONPATH")])])
-    with Serving([MODEL], {"PYTHONPATH": path}, profile="candle") as serving:
+    with Serving([MODEL], {"PYTHONPATH": path}, profile=request.param) as serving:
         yield serving
 
 
