@@ -43,7 +43,7 @@ pytest: .venv/.dev  ## The tests alone; ARGS='tests/core -x' narrows them.
 	$(BIN)/python -m pytest $(JOBS) $(ARGS)
 
 # Clients of ours that other libraries hold open until they are collected are theirs to close.
-ecosystem: .venv/.ecosystem  ## LangChain, LlamaIndex, Haystack and mteb against a server; GLiNER.
+ecosystem: .venv/.ecosystem  ## LangChain, LlamaIndex, Haystack, mteb, agents and instructor against a server; GLiNER.
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(ECOSYSTEM)/bin/python -m pytest tests/ecosystem \
 	  -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning $(ARGS)
 
@@ -86,7 +86,7 @@ $(ECOSYSTEM)/bin/python: .venv/.python
 	  > $$($@ -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/under.pth
 
 .venv/.ecosystem: .venv/.dev $(ECOSYSTEM)/bin/python locks/ecosystem.txt
-	@echo "Installing LangChain, LlamaIndex, Haystack, mteb and GLiNER into $(ECOSYSTEM) …"
+	@echo "Installing LangChain, LlamaIndex, Haystack, mteb, GLiNER and others into $(ECOSYSTEM) …"
 	@$(ECOSYSTEM)/bin/python -m pip --disable-pip-version-check install --quiet $(PIP_ARGS) \
 	  --no-deps -r locks/ecosystem.txt
 	@touch $@
@@ -101,15 +101,16 @@ lock:  ## Renew locks/dev.txt with the newest releases; review the diff and run 
 	.lock/bin/python -m pip freeze --all --exclude shoal | sed 's/+[A-Za-z0-9.]*$$//' > $(LOCK)
 	rm -rf .lock
 
-# What `dev` has stays as it is, but for clients that these libraries hold back. gliner asks for an
-# older transformers than it needs, and comes without what it asks for.
+# What `dev` has stays as it is, but for clients that these libraries hold back. Others ask for an
+# older transformers, openai, rich or websockets than they need, and come without what they ask for.
 HELD_BACK := cohere|huggingface_hub
+ALONE := gliner instructor llama-index-llms-openai llama-index-llms-openai-like openai-agents
 
 lock-ecosystem: .venv/.dev  ## Renew locks/ecosystem.txt over locks/dev.txt.
 	rm -rf $(ECOSYSTEM) .venv/.ecosystem && $(MAKE) $(ECOSYSTEM)/bin/python
 	grep -vE '^($(HELD_BACK))==' $(LOCK) > .venv/held.txt
 	$(ECOSYSTEM)/bin/python -m pip install --quiet $(PIP_ARGS) -c .venv/held.txt --group ecosystem
-	$(ECOSYSTEM)/bin/python -m pip install --quiet $(PIP_ARGS) --no-deps gliner
+	$(ECOSYSTEM)/bin/python -m pip install --quiet $(PIP_ARGS) --no-deps $(ALONE)
 	$(ECOSYSTEM)/bin/python -m pip freeze --path $(ECOSYSTEM)/lib/python*/site-packages > locks/ecosystem.txt
 
 clean:  ## Remove the environment and every cache.

@@ -11,6 +11,8 @@ import pytest
 
 import shoal
 from shoal.bench.serving import Serving
+from shoal.catalog.fetch import fetch
+from shoal.catalog.resolve import Catalog
 from tests.ecosystem import snippets
 
 # Read when the libraries are imported: nobody is told of the run.
@@ -21,6 +23,16 @@ os.environ |= {
 }
 
 ENCODER, RERANKER = "all-MiniLM-L6-v2", "ms-marco-MiniLM-L-12-v2"
+WRITER, CHAT = "smollm2-135m-instruct", "chat"
+#: The small model that writes, told of tools in the system message.
+CARD = """\
+name: {name}
+source: {{dir: {folder}}}
+family: llama
+tasks: {{generate: {{tools: hermes}}}}
+max_tokens: 2048
+profiles: {{default: {{sequences: 4}}}}
+"""
 QUERY = "what lives in the sea?"
 DOCUMENTS = ["The moon is far.", "Fish live in the sea.", ""]
 
@@ -29,7 +41,9 @@ Run = Callable[..., dict[str, Any]]
 
 @pytest.fixture(scope="session")
 def serving() -> Iterator[Serving]:
-    with Serving([ENCODER, RERANKER], api_key=snippets.KEY) as running:
+    folder = fetch(Catalog.load().card(WRITER), cache_dir=None, offline=False)
+    cards = {CHAT: CARD.format(name=CHAT, folder=folder)}
+    with Serving([ENCODER, RERANKER, CHAT], cards=cards, api_key=snippets.KEY) as running:
         yield running
 
 
@@ -45,6 +59,19 @@ def run(serving: Serving) -> Run:
         return snippets.run(heading, serving.url, instead)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def chat(run: Run) -> Run:
+    """Snippets that generate."""
+    return lambda heading: run(heading, {WRITER: CHAT})
+
+
+@pytest.fixture(scope="session")
+def salty(client: shoal.Client) -> str:
+    """What the snippets ask for, as Shoal's own client hears it."""
+    question = [{"role": "user", "content": "Why is the sea salty?"}]
+    return client.generate(CHAT, question, temperature=0, max_tokens=24)[0].text
 
 
 @pytest.fixture(scope="session")

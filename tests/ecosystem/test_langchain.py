@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from openai import BadRequestError, NotFoundError
+from pydantic import BaseModel, Field
 from tokenizers import Tokenizer
 
 import shoal
 from shoal.bench.serving import Serving
 from shoal.catalog.fetch import fetch
 from shoal.catalog.resolve import Catalog
-from tests.ecosystem.conftest import ENCODER, Run
+from tests.ecosystem.conftest import CHAT, ENCODER, Run
 from tests.ecosystem.snippets import KEY, MISSING
 
 langchain_openai = pytest.importorskip("langchain_openai", reason=MISSING)
@@ -30,6 +31,60 @@ def test_openai_s_class(run: Run, client: shoal.Client, vectors: np.ndarray) -> 
 async def test_openai_s_class_awaited(run: Run, vectors: np.ndarray) -> None:
     got = await run("langchain-openai")["embeddings"].aembed_documents(["a fish", "a bird"])
     np.testing.assert_allclose(got, vectors, atol=1e-5)
+
+
+def test_openai_s_chat(chat: Run, salty: str) -> None:
+    names = chat("langchain-openai, chat")
+    assert names["answer"].text == salty
+    assert names["answer"].usage_metadata["output_tokens"] == 24
+    assert "".join(names["pieces"]) == salty
+    assert len(names["pieces"]) > 3
+
+
+async def test_openai_s_chat_awaited(chat: Run, salty: str) -> None:
+    model = chat("langchain-openai, chat")["chat"]
+    assert (await model.ainvoke("Why is the sea salty?")).text == salty
+    pieces = [piece async for piece in model.astream("Why is the sea salty?", stream_usage=True)]
+    assert "".join(piece.text for piece in pieces) == salty
+    assert sum((p.usage_metadata or {}).get("output_tokens", 0) for p in pieces) == 24
+
+
+class Weather(BaseModel):
+    """What the weather is like."""
+
+    city: str = Field(max_length=20)
+    rain: bool
+
+
+def test_answers_of_a_schema_and_calls(serving: Serving) -> None:
+    model = langchain_openai.ChatOpenAI(
+        model=CHAT, base_url=f"{serving.url}/v1", api_key=KEY, temperature=0, max_tokens=60
+    )
+    for method in ("json_schema", "function_calling"):
+        told = model.with_structured_output(Weather, method=method).invoke("It rains in Bonn.")
+        assert isinstance(told, Weather)
+    bound = model.bind_tools([Weather], tool_choice="Weather")
+    (call,) = bound.invoke("It rains in Bonn.").tool_calls[:1]
+    whole = None
+    for piece in bound.stream("It rains in Bonn."):
+        whole = piece if whole is None else whole + piece
+    assert call["name"] == "Weather"
+    assert call["args"].keys() >= {"city", "rain"}
+    assert whole is not None
+    assert whole.tool_calls[0]["args"] == call["args"]
+
+
+def test_responses_in_place_of_chat(serving: Serving, salty: str) -> None:
+    model = langchain_openai.ChatOpenAI(
+        model=CHAT,
+        base_url=f"{serving.url}/v1",
+        api_key=KEY,
+        temperature=0,
+        max_tokens=24,
+        use_responses_api=True,
+    )
+    assert model.invoke("Why is the sea salty?").text == salty
+    assert "".join(piece.text for piece in model.stream("Why is the sea salty?")) == salty
 
 
 def test_long_texts_are_split_and_averaged(run: Run, client: shoal.Client) -> None:
