@@ -9,7 +9,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from shoal.runtimes.torch.linear import Activation, Linear, _PlainLinear, activated, linear
+from shoal.runtimes.torch.linear import (
+    Activation,
+    Linear,
+    _PlainLinear,
+    activated,
+    beside_table,
+    linear,
+)
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "gelu": functional.gelu,
@@ -59,3 +66,11 @@ def test_residual(make: Callable[..., Linear], biased: bool) -> None:
             ours.add(x, residual), functional.linear(x, weight, bias) + residual
         )
     assert torch.equal(residual, kept)
+
+
+def test_a_table_stays_as_it_is() -> None:
+    rows, table = torch.randn(3, 24), torch.randn(40, 24)
+    with torch.inference_mode():
+        product = beside_table(table)(rows)
+        torch.testing.assert_close(product, functional.linear(rows, table))
+        torch.testing.assert_close(torch.embedding(table, torch.tensor([7]))[0], table[7])
