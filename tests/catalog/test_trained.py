@@ -125,7 +125,7 @@ def gliner(**config: Any) -> dict[str, Any]:
 )
 def test_models_that_write(tmp_path: Path, files: dict[str, Any]) -> None:
     card = infer(str(write(tmp_path / "m", files)))
-    tasks = Tasks(generate=GenerateTask())
+    tasks = Tasks(generate=GenerateTask(max_new_tokens=1024))
     assert (card.family, card.tasks, card.max_tokens) == ("qwen3", tasks, 128)
     assert parse_card(to_yaml(card), "m.yaml") == card
 

@@ -52,6 +52,9 @@ _HARMLESS = frozenset(
     ]
 )
 _SEQUENCE, _TOKENS, _MASKED = "ForSequenceClassification", "ForTokenClassification", "ForMaskedLM"
+#: Where nobody says how long a text may be: one begins only once all that it may become has room, so that
+#: one of any length would have all of it for itself.
+_NEW_TOKENS = 1024
 #: Of pages, by a vector for each of their parts.
 _PAGES = "ForRetrieval"
 
@@ -107,7 +110,9 @@ def read_trained(found: Found) -> Trained | None:
     if config.is_a(_PAGES):
         return _pages(found)
     if is_generator(found, config):
-        return _trained(found, Tasks(generate=GenerateTask()), None, config)
+        return _trained(
+            found, Tasks(generate=GenerateTask(max_new_tokens=_NEW_TOKENS)), None, config
+        )
     if config.is_a(_TOKENS):
         _names(found, config)
         tasks = Tasks(extract=ExtractTask("token-labels"))
