@@ -39,5 +39,14 @@ async def test_references_resolve_and_the_document_is_served(gateway: Served) ->
     assert schemas["EncodeOptions"]["additionalProperties"] is False
 
 
+async def test_routes_that_stream_say_so() -> None:
+    paths = document(needs_key=False)["paths"]
+    for path, methods in paths.items():
+        for method in methods.values():
+            content = method["responses"]["200"].get("content", {})
+            streams = "generate" in path or "completions" in path or "responses" in path
+            assert ("text/event-stream" in content) is streams
+
+
 async def test_a_key_is_described_where_it_is_needed() -> None:
     assert document(needs_key=True)["security"] == [{"key": []}]

@@ -116,6 +116,8 @@ def _described(path: str, operation: Operation, schemas: Schemas) -> dict[str, A
         plain = {"200": {"description": "OK"}}
         return {"summary": operation.summary, "security": [], "responses": plain}
     good = _content(operation.formats, schemas[operation.answer])
+    if operation.events:
+        good |= _content(("text/event-stream",), {"type": "string"})
     bad = _content(operation.formats, schemas[operation.error])
     described: dict[str, Any] = {
         "summary": operation.summary,

@@ -58,6 +58,7 @@ class Operation(msgspec.Struct, frozen=True):
         formats: of the answer; and of the body, where it `takes` no others.
         turn: it is work, so that headers may say when it is its turn.
         model_field: the query string may name the model.
+        events: with `stream` in its body, it is answered by server-sent events.
     """
 
     summary: str
@@ -69,6 +70,7 @@ class Operation(msgspec.Struct, frozen=True):
     takes: tuple[str, ...] = ()
     turn: bool = True
     model_field: bool = False
+    events: bool = False
 
 
 _RERANK = Operation(
@@ -163,6 +165,7 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
             GenerateAnswer,
             body=GenerateBody,
             formats=BOTH,
+            events=True,
         )
     },
     "/v1/chat/completions": {
@@ -172,6 +175,7 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
             ChatAnswer,
             OpenAIErrorAnswer,
             ChatBody,
+            events=True,
         )
     },
     "/v1/completions": {
@@ -181,6 +185,7 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
             CompletionAnswer,
             OpenAIErrorAnswer,
             CompletionsBody,
+            events=True,
         )
     },
     "/v1/responses": {
@@ -190,6 +195,7 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
             ResponseObject,
             OpenAIErrorAnswer,
             ResponsesBody,
+            events=True,
         )
     },
     "/v1/embeddings": {

@@ -107,7 +107,9 @@ class ChatRoute:
             body.with_usage,
             body.parallel_tool_calls is not False,
         )
-        if body.stream:
+        streamed = body.stream
+        del body  # the item is a copy
+        if streamed:
             return await event_stream(gateway, request, question, ChatEvents(form), _FAILING)
         answers = await ask(gateway, request, question)
         if (refused := _FAILING.refusal(answers)) is not None:
