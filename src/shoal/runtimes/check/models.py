@@ -113,9 +113,8 @@ def batches_beside_a_load(subject: Subject) -> None:
 
 def unload_waits_for_batches(subject: Subject) -> None:
     """What a model was asked before it is unloaded is answered before it goes."""
-    process = subject.resident
+    process, batches = subject.resident, subject.busy("second")
     process.ask(subject.load("second"), Loaded)
-    batches = subject.busy("second")
     last = len(batches) - 1
     process.send(*batches, CancelBatch(last), Unload("second"))
     answers = [process.hear_any() for _ in range(len(batches) + 1)]

@@ -218,9 +218,9 @@ def batches_between_passes(subject: Subject) -> None:
 
 def unload_waits_for_sequences(subject: Subject) -> None:
     """A model goes when its sequences are over."""
-    process = subject.resident
+    process, asked = subject.resident, subject.generate(1, _greedy(), 0, _SECOND)
     process.ask(subject.load(_SECOND), Loaded)
-    texts = _Texts(process, subject.generate(1, _greedy(), 0, _SECOND))
+    texts = _Texts(process, asked)
     process.send(Unload(_SECOND))
     while not texts.others:
         texts.hear()
@@ -273,7 +273,8 @@ def _call_off(process: Process, texts: _Texts, batch: int) -> None:
 @contextmanager
 def _one_place(subject: Subject) -> Iterator[Process]:
     """The shared process, with a model that generates one sequence at a time."""
-    process = subject.resident
+    process, prompts = subject.resident, subject.prompts
+    assert prompts
     process.ask(msgspec.structs.replace(subject.load(_SECOND), sequences=1), Loaded)
     yield process
     process.ask(Unload(_SECOND), Unloaded)
