@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import random
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -145,6 +147,30 @@ def test_who_goes_away_gives_its_place_back(serving: Serving, client: shoal.Clie
             next(iter(stream))
     (text,) = client.generate("echo", PROMPT, max_tokens=2)
     assert text.new_tokens == 2
+
+
+async def test_a_hundred_that_go_away_leave_nothing(serving: Serving) -> None:
+    chances = random.Random(4)
+
+    async def one(client: shoal.AsyncClient, reads: int) -> None:
+        async with await client.stream("echo", PROMPT, max_tokens=200) as stream:
+            told = aiter(stream)
+            for _ in range(reads):
+                await anext(told)
+
+    async with shoal.AsyncClient(serving.url) as client:
+        await asyncio.gather(*(one(client, chances.randrange(12)) for _ in range(100)))
+        async with asyncio.timeout(30):
+            while outstanding(serving) or serving.worker_counters()["shoal_worker_units_held"]:
+                await asyncio.sleep(0.05)
+        (text,) = await client.generate("echo", PROMPT, max_tokens=2)
+    assert text.new_tokens == 2
+
+
+def outstanding(serving: Serving) -> float:
+    lines = httpx.get(f"{serving.url}/metrics", timeout=10).text.splitlines()
+    name = "shoal_gateway_outstanding_units "
+    return next(float(line.removeprefix(name)) for line in lines if line.startswith(name))
 
 
 def test_errors_have_their_own_status_in_a_stream_too(serving: Serving) -> None:
