@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import signal
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -124,6 +125,23 @@ def test_many_streams_at_once_and_all_of_them_whole(client: shoal.Client) -> Non
 
     with ThreadPoolExecutor(12) as threads:
         assert all(threads.map(one, range(24)))
+
+
+def test_as_many_as_there_are_places_are_written_side_by_side(client: shoal.Client) -> None:
+    """Also once it is known that each takes longer than a batch of vectors may."""
+    client.generate("echo", [PROMPT] * 4, max_tokens=150)
+
+    def one(seed: int) -> tuple[float, float]:
+        with client.stream("echo", PROMPT, max_tokens=150, seed=seed) as stream:
+            pieces = iter(stream)
+            next(pieces)
+            first = time.monotonic()
+            list(pieces)
+        return first, time.monotonic()
+
+    with ThreadPoolExecutor(4) as threads:
+        begun, ended = zip(*threads.map(one, range(4)), strict=True)
+    assert max(begun) < min(ended)
 
 
 def test_a_runtime_that_dies_in_the_middle_costs_no_text(

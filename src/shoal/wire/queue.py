@@ -149,7 +149,8 @@ class ModelPulse(msgspec.Struct, frozen=True, array_like=True):
         longest_item_s: predicted cost of an item of the model's maximum length; longer ones are cut.
         bytes, load_s: held by one copy, and how long loading it took; 0 until it was loaded once.
         pinned: this worker never evicts it.
-        batch_s: predicted seconds up to which it fills a batch; 0: not told.
+        batch_s: predicted seconds up to which it fills a batch, or of as many texts as it generates
+            at once; 0: not told.
         failures: loads that failed there in a row; 0 for one that failed on other workers alone.
         unserved: it failed since the packages of its runtime are not installed there.
         again_s: seconds until that worker may try again what failed; 0: not told, or now.

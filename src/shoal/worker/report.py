@@ -114,7 +114,7 @@ class Report:
             model.footprint.bytes if model.footprint.measured else 0,
             model.footprint.load_s if model.footprint.measured else 0.0,
             name in self._core.pinned,
-            model.spec.budget.seconds,
+            model.batch_s if model.spec.sequences else model.spec.budget.seconds,
             model.failures,
             model.unserved,
             max(0.0, model.failed_until - time.monotonic()) if model.state == "failed" else 0.0,
