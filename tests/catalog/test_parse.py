@@ -259,7 +259,7 @@ def test_errors_name_file_line_and_nearest_key(old: str, new: str, message: str)
     [
         (
             "{runtime: toch}",
-            "f.yaml:8: profiles.cpu.runtime: 'toch' is none of torch, candle, onnx, fake (did you mean 'torch'?)",
+            "f.yaml:8: profiles.cpu.runtime: 'toch' is none of torch, candle, onnx, sglang, fake (did you mean 'torch'?)",
         ),
         ("{max_batch_tokens: 0}", "f.yaml:8: profiles.cpu.max_batch_tokens: must be above 0"),
         ("{max_batch_seconds: .nan}", "f.yaml:8: '.nan' is no plain number: write its digits"),

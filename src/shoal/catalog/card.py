@@ -10,7 +10,7 @@ from shoal.catalog.conversion import Convert
 
 Pooling = Literal["mean", "cls", "last", "max"]
 Input = Literal["text", "image", "audio"]
-RuntimeKind = Literal["torch", "candle", "onnx", "fake"]
+RuntimeKind = Literal["torch", "candle", "onnx", "sglang", "fake"]
 
 #: What `encode` may answer with.
 OUTPUTS = ("dense", "sparse", "multivector")

@@ -23,6 +23,16 @@ def die_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def give_up(reason: str) -> None:
+    """End this process now, whatever it does, since it can compute nothing any more.
+
+    The worker shows the reason, and runs what was under way in a new one.
+    """
+    print(reason, file=sys.stderr, flush=True)
+    sys.stdout.flush()
+    os._exit(1)
+
+
 def trim() -> None:
     """Return pages that malloc keeps of what was freed."""
     with contextlib.suppress(OSError, AttributeError):  # glibc only

@@ -12,10 +12,12 @@ from shoal.runtimes.check.suite import CHECKS, LIMIT_S, Check
 from shoal.runtimes.packages import missing
 from shoal.runtimes.spec import RuntimeSpec
 from tests.runtimes.onnx import graphs
+from tests.runtimes.sglang import running
 
-#: The samples that ship, and one of a model that is made by nobody but its own tests.
+#: The samples that ship, and those of models and servers that are made by nobody but their own tests.
 TRIED = {(kind, kind): sample for kind, sample in SAMPLES.items()} | {
-    ("onnx", "ppocr"): graphs.sample
+    ("onnx", "ppocr"): graphs.sample,
+    ("sglang", "toy"): running.sample,
 }
 
 
