@@ -49,6 +49,24 @@ def test_no_other_takes_the_place_of_one_that_was_asked_for() -> None:
     assert (choice.name, choice.lacks) == ("cpu", "install onnx")
 
 
+def test_a_lighter_runtime_stands_in_for_the_default_one() -> None:
+    card = Card(
+        "m",
+        Source(dir="."),
+        "bert",
+        Tasks(),
+        512,
+        profiles={
+            "candle": Profile("candle"),
+            "onnx": Profile("onnx"),
+            "onnx-int8": Profile("onnx"),
+        },
+    )
+    assert chosen(card, CPU, without()).name == "default"
+    assert chosen(card, CPU, without("torch")).name == "onnx"
+    assert chosen(card, CPU, without("torch", "onnx")).name == "candle"
+
+
 def test_a_card_without_profiles_has_a_default_one() -> None:
     choice = chosen(Card("m", Source(dir="."), "bert", Tasks(), 512), CPU, without())
     assert (choice.name, choice.profile, choice.passed) == ("default", Profile(), [])

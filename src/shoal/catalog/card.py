@@ -10,8 +10,10 @@ from shoal.catalog.conversion import Convert
 
 Pooling = Literal["mean", "cls", "last", "max"]
 Input = Literal["text", "image", "audio"]
-RuntimeKind = Literal["torch", "candle", "onnx", "sglang", "fake"]
+RuntimeKind = Literal["torch", "candle", "onnx", "gguf", "sglang", "fake"]
 
+#: Profiles with the numbers of the default one within float32, for where its packages are not installed.
+LIGHTER = ("onnx", "candle")
 #: What `encode` may answer with.
 OUTPUTS = ("dense", "sparse", "multivector")
 #: A vector of fixed width for those of all tokens, which no runtime computes.
@@ -299,9 +301,13 @@ class Card(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
         return self.inputs != ["text"]
 
     def suited(self, *kinds: str) -> list[tuple[str, Profile]]:
-        """The profiles for these device kinds in their order, the default one last: at least that."""
-        own = [(kind, self.profiles[kind]) for kind in kinds if kind in self.profiles]
-        return [*own, ("default", self.profiles.get("default", Profile()))]
+        """The profiles for these device kinds in their order, then the default one, at least that; last
+        those that compute the same in a lighter runtime."""
+        own = [kind for kind in kinds if kind in self.profiles and kind != "default"]
+        lighter = [kind for kind in LIGHTER if kind in self.profiles and kind not in own]
+        named = [(kind, self.profiles[kind]) for kind in own]
+        default = ("default", self.profiles.get("default", Profile()))
+        return [*named, default, *((kind, self.profiles[kind]) for kind in lighter)]
 
     def profile(self, *kinds: str) -> Profile:
         """The profile of the first of these device kinds that has one, else the default one."""

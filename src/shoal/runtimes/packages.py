@@ -12,6 +12,7 @@ NEEDED = {
     "torch": ("torch", "safetensors"),
     "candle": ("candding",),
     "onnx": ("onnxruntime",),
+    "gguf": ("xllamacpp",),
 }
 
 

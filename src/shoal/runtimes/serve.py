@@ -26,6 +26,7 @@ KINDS = {
     "torch": ("shoal.runtimes.torch.runtime", "TorchRuntime"),
     "candle": ("shoal.runtimes.candle.runtime", "CandleRuntime"),
     "onnx": ("shoal.runtimes.onnx.runtime", "OnnxRuntime"),
+    "gguf": ("shoal.runtimes.gguf.runtime", "GgufRuntime"),
     "sglang": ("shoal.runtimes.sglang.runtime", "SGLangRuntime"),
     "fake": ("shoal.runtimes.fake.runtime", "FakeRuntime"),
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from shoal.runtimes.check import made
+from shoal.runtimes.check import gguf, made
 from shoal.runtimes.check.sample import Sample, item
 from shoal.wire.socket import Load
 
@@ -82,12 +82,31 @@ def generator(folder: Path) -> Sample:
     )
 
 
+def quantised(folder: Path) -> Sample:
+    """A Llama as a GGUF file, which does nothing but generate."""
+
+    def load(name: str, layers: int, inner: int) -> Load:
+        gguf.llama(folder / name / "model.gguf", layers, inner)
+        heads = {"generate": {"head": "generate"}}
+        path, tokens = str(folder / name), made.MAX_TOKENS
+        return Load("", path, "llama", heads, max_tokens=tokens, sequences=_SEQUENCES)
+
+    inner = _LARGE_BYTES // (_LARGE_LAYERS * 3 * gguf.DIM * 4)
+    return Sample(
+        load("small", 12, 1024),  # a pass of some tenths of a millisecond
+        bad_id=made.VOCABULARY,
+        large=load("large", _LARGE_LAYERS, inner),
+        prompts=_TEXTS,
+    )
+
+
 #: Kind -> what makes its sample in an empty folder, with no packages but those of the kind.
 SAMPLES: dict[str, Callable[[Path], Sample]] = {
     "fake": fake,
     "torch": generator,
     "onnx": exported,
     "candle": encoder,
+    "gguf": quantised,
 }
 
 

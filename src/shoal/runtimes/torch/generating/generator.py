@@ -10,7 +10,6 @@ float32, 1e-2 in bfloat16) either may be chosen.
 from __future__ import annotations
 
 from collections import deque
-from concurrent.futures import FIRST_COMPLETED, wait
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -22,23 +21,30 @@ from torch import Tensor
 
 from shoal.errors import ModelOutputInvalid, ShoalError
 from shoal.runtimes.base import OutOfMemory
+from shoal.runtimes.generating.asked import check
+from shoal.runtimes.generating.choice import Choice
+from shoal.runtimes.generating.pace import Pace
+from shoal.runtimes.generating.sequence import (
+    Sequence,
+    Told,
+    ended,
+    too_large,
+    wait_for_grammars,
+)
 from shoal.runtimes.grammar import Grammars
 from shoal.runtimes.torch import memory
 from shoal.runtimes.torch.families.base import Decoder
 from shoal.runtimes.torch.generating import sizes
-from shoal.runtimes.torch.generating.arena import Arena
-from shoal.runtimes.torch.generating.asked import check
+from shoal.runtimes.torch.generating.arena import Arena, Range
 from shoal.runtimes.torch.generating.keys import Keys, Pass, Span
-from shoal.runtimes.torch.generating.pace import Pace
-from shoal.runtimes.torch.generating.sampling import Choice, Row, Sampler
-from shoal.runtimes.torch.generating.sequence import Sequence, Told
+from shoal.runtimes.torch.generating.sampling import Row, Sampler
 from shoal.runtimes.torch.linear import Linear
 from shoal.runtimes.torch.packed import rounded
 from shoal.wire.arrays import to_wire
 from shoal.wire.socket import Generate, Generated, Load, Sampling
 
-#: A grammar that takes no longer is refused where its sequence begins, and no pass waits for one.
-_QUICK_S = 0.02
+#: One whose keys are in a range of the store.
+Kept = Sequence[Range]
 
 
 class Decoding(NamedTuple):
@@ -57,7 +63,7 @@ class Decoding(NamedTuple):
 class Part(NamedTuple):
     """Of a sequence, its tokens [start, stop), computed in one pass."""
 
-    sequence: Sequence
+    sequence: Kept
     start: int
     stop: int
 
@@ -88,8 +94,8 @@ class Generator:
         self._grammars = Grammars(Path(load.path) / "tokenizer.json", vocabulary)
         self._pace = Pace(size.row_s, size.rows)
         self._free = list(range(load.sequences))
-        self._waiting: deque[Sequence] = deque()
-        self._running: list[Sequence] = []
+        self._waiting: deque[Kept] = deque()
+        self._running: list[Kept] = []
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._running)
@@ -107,20 +113,12 @@ class Generator:
 
     def begin(self, asked: Generate) -> None:
         """Raises `InvalidRequest` for what cannot be generated, `OutOfMemory` for what never fits."""
-        prompt = check(asked, self._decoder.vocabulary, self._max_tokens)
+        prompt = check(asked, "torch", self._decoder.vocabulary, self._max_tokens)
         most = min(asked.sampling.new_tokens, self._max_tokens - len(prompt))
-        sequence = Sequence(asked, prompt, len(prompt), most)
+        sequence: Kept = Sequence(asked, prompt, len(prompt), most)
         if sequence.room > self._arena.places:
-            raise OutOfMemory(
-                f"{len(prompt)} tokens and {most} new ones need {sequence.room} places; '{self._name}' "
-                f"has {self._arena.places} for keys: ask for fewer new tokens, or give it more by the "
-                "option `cache_tokens` of its profile"
-            )
-        if asked.sampling.grammar is not None:
-            sequence.grammar = self._grammars.of(*asked.sampling.grammar)
-            wait([sequence.grammar], _QUICK_S)
-            if sequence.grammar.done():
-                sequence.grammar.result()  # raises what is wrong with it
+            raise too_large(sequence, self._arena.places)
+        sequence.ask(self._grammars)
         self._waiting.append(sequence)
 
     def end(self, batch: int) -> Generated:
@@ -137,7 +135,7 @@ class Generator:
         parts = self._parts()
         if not parts:
             if not told:
-                self._wait()
+                wait_for_grammars(self._waiting)
             return told
         try:
             self._compute(parts, told)
@@ -153,11 +151,9 @@ class Generator:
         """Those that waited and have a place now, in the order that they came."""
         told: list[Told] = []
         for sequence in list(self._waiting):
-            if sequence.grammar is not None and not sequence.grammar.done():
-                continue
             try:
-                if sequence.grammar is not None:
-                    sequence.grammar.result()
+                if not sequence.may_begin:
+                    continue
             except ShoalError as error:
                 told.append(self._fail(sequence, error))
                 continue
@@ -168,7 +164,7 @@ class Generator:
                 break
         return told
 
-    def _placed(self, sequence: Sequence) -> bool:
+    def _placed(self, sequence: Kept) -> bool:
         if not self._free:
             return False
         taken = self._arena.take(sequence.tokens, sequence.room)
@@ -198,7 +194,7 @@ class Generator:
         began = perf_counter()
         with torch.inference_mode():
             hidden, ends = self._forward(parts)
-            going: list[tuple[Sequence, Row, int]] = []
+            going: list[tuple[Kept, Row, int]] = []
             for part, end in zip(parts, ends, strict=True):
                 sequence = part.sequence
                 sequence.computed = part.stop
@@ -206,7 +202,7 @@ class Generator:
                 self._arena.computed(sequence.range, sequence.tokens, part.stop)
                 if part.goes_on:
                     try:
-                        going.append((sequence, sequence.row(), end - 1))
+                        going.append((sequence, _row(sequence), end - 1))
                     except ShoalError as error:
                         told.append(self._fail(sequence, error))
             if going:
@@ -227,7 +223,7 @@ class Generator:
                 told.append(self._fail(sequence, error))
                 continue
             told += said
-            if isinstance(said[-1], Generated):
+            if ended(said):
                 self._leave(sequence)
 
     def _forward(self, parts: list[Part]) -> tuple[Tensor, list[int]]:
@@ -259,17 +255,11 @@ class Generator:
             torch.cuda.synchronize(self._device)
         return []
 
-    def _wait(self) -> None:
-        """For a grammar, a moment: nothing else is to be done."""
-        pending = [s.grammar for s in self._waiting if s.grammar is not None]
-        if pending:
-            wait(pending, _QUICK_S, return_when=FIRST_COMPLETED)
-
-    def _fail(self, sequence: Sequence, error: ShoalError) -> Told:
+    def _fail(self, sequence: Kept, error: ShoalError) -> Told:
         self._leave(sequence)
         return sequence.failed(error)
 
-    def _leave(self, sequence: Sequence) -> None:
+    def _leave(self, sequence: Kept) -> None:
         """Its place and its range are free at once."""
         if sequence.range is None or sequence.place is None:
             self._waiting.remove(sequence)
@@ -278,3 +268,9 @@ class Generator:
         self._arena.release(sequence.range)
         self._free.append(sequence.place)
         sequence.range = sequence.place = None
+
+
+def _row(sequence: Kept) -> Row:
+    """What the choice of its next token rests on. Raises `InvalidRequest`, as `Sequence.allowed`."""
+    assert sequence.place is not None, "it is under way"
+    return Row(sequence.sampling, sequence.place, sequence.length, sequence.allowed())

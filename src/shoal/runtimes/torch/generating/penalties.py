@@ -5,13 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from shoal.wire.socket import Sampling
-
-
-def penalises(sampling: Sampling) -> bool:
-    """Whether what was there changes anything."""
-    return sampling.presence != 0 or sampling.frequency != 0 or sampling.repetition != 1
-
 
 class Penalties:
     """Of a model with so many places and tokens."""

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from shoal.runtimes.drawing import drawn
+from shoal.runtimes.generating.choice import Choice, penalises
 from shoal.runtimes.torch.generating.drawing import Rules, draw
-from shoal.runtimes.torch.generating.penalties import Penalties, penalises
+from shoal.runtimes.torch.generating.penalties import Penalties
 from shoal.wire.socket import Sampling
 
 _NEVER = float("-inf")
@@ -34,22 +35,6 @@ class Row(NamedTuple):
     place: int
     length: int
     allowed: NDArray[np.bool_] | None = None
-
-
-class Choice(NamedTuple):
-    """The next token of a text.
-
-    Attributes:
-        sound: whether there was one to choose: no logit was NaN, and not all were minus infinity.
-        log: logarithm of its likelihood, where logprobs are told; `top_ids`, `top_logs`: of the
-            likeliest, as many as were asked for.
-    """
-
-    token: int
-    sound: bool
-    log: float
-    top_ids: NDArray[np.int32]
-    top_logs: NDArray[np.float32]
 
 
 class Sampler:

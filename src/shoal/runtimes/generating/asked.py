@@ -9,10 +9,10 @@ from shoal.wire.arrays import from_wire
 from shoal.wire.socket import Generate, Sampling
 
 
-def check(asked: Generate, vocabulary: int, max_tokens: int) -> list[int]:
-    """The prompt's ids. Raises `InvalidRequest` with what cannot be, by its name."""
+def check(asked: Generate, kind: str, vocabulary: int, max_tokens: int) -> list[int]:
+    """The prompt's ids; `kind`: of the runtime. Raises `InvalidRequest` with what cannot be, by its name."""
     if asked.adapter is not None:
-        raise InvalidRequest(f"the torch runtime takes no adapters ({asked.adapter})")
+        raise InvalidRequest(f"the {kind} runtime takes no adapters ({asked.adapter})")
     if asked.inputs:
         raise InvalidRequest(f"'{asked.model}' reads no images")
     if asked.tokens.dtype != "int32" or len(asked.tokens.shape) != 1:

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
+from collections.abc import Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shoal.errors import ShoalError, bounded
-from shoal.runtimes.grammar import Grammar
-from shoal.runtimes.torch.generating.arena import Range
-from shoal.runtimes.torch.generating.sampling import Choice, Row
+from shoal.runtimes.base import OutOfMemory
+from shoal.runtimes.generating.choice import Choice
+from shoal.runtimes.grammar import Grammar, Grammars
 from shoal.wire.arrays import to_wire
 from shoal.wire.socket import Chunk, Failed, Generate, Generated, Sampling
 
 #: What `Generates.step` tells.
 Told = Chunk | Generated | Failed
+#: A grammar that takes no longer is refused where its sequence begins, and no pass waits for one.
+QUICK_S = 0.02
+
+R = TypeVar("R")
 
 
 @dataclass(slots=True, eq=False)
-class Sequence:
+class Sequence(Generic[R]):
     """What was asked, and how far it is.
 
     Attributes:
         tokens: of the prompt, which has `prompt` of them, and of the text so far.
         most: that are generated.
-        place, range: once it has them.
+        place, range: once it has them; the latter is where its keys are, if the runtime knows.
         computed: of its tokens, those whose keys are kept; `cached`: those that others computed.
         seconds: its share of the device's time.
     """
@@ -37,7 +43,7 @@ class Sequence:
     most: int
     grammar: Future[Grammar] | None = None
     place: int | None = None
-    range: Range | None = None
+    range: R | None = None
     computed: int = 0
     cached: int = 0
     seconds: float = 0.0
@@ -56,13 +62,27 @@ class Sequence:
         """Places that it needs; the last token that is generated needs none."""
         return self.prompt + max(self.most - 1, 0)
 
-    def row(self) -> Row:
-        """What the choice of its next token rests on. Raises `InvalidRequest`, as `Grammar.allowed`."""
-        allowed = None
-        if self.grammar is not None:
-            allowed = self.grammar.result().allowed(self.sampling.stop)
-        assert self.place is not None, "it is under way"
-        return Row(self.sampling, self.place, self.length, allowed)
+    def ask(self, grammars: Grammars) -> None:
+        """Have its grammar compiled. Raises `InvalidRequest` for one that is seen to be none at once."""
+        if self.sampling.grammar is not None:
+            self.grammar = grammars.of(*self.sampling.grammar)
+            wait([self.grammar], QUICK_S)
+            if self.grammar.done():
+                self.grammar.result()
+
+    @property
+    def may_begin(self) -> bool:
+        """Whether its grammar is ready. Raises `InvalidRequest` for one that is none."""
+        if self.grammar is None:
+            return True
+        if not self.grammar.done():
+            return False
+        self.grammar.result()
+        return True
+
+    def allowed(self) -> NDArray[np.bool_] | None:
+        """The ids that may come next; None: any. Raises `InvalidRequest`, as `Grammar.allowed`."""
+        return None if self.grammar is None else self.grammar.result().allowed(self.sampling.stop)
 
     def go_on(self, choice: Choice) -> list[Told]:
         """What comes of its next token. Raises `InvalidRequest`, as `Grammar.accept`."""
@@ -93,3 +113,24 @@ class Sequence:
         log = to_wire(np.array([choice.log], np.float32))
         ids, logs = choice.top_ids[None, :count], choice.top_logs[None, :count]
         return Chunk(batch, token, log, to_wire(ids), to_wire(logs))
+
+
+def wait_for_grammars(sequences: Iterable[Sequence[R]]) -> None:
+    """A moment, where nothing else is to be done."""
+    pending = [s.grammar for s in sequences if s.grammar is not None]
+    wait(pending, QUICK_S, return_when=FIRST_COMPLETED)
+
+
+def ended(told: list[Told]) -> bool:
+    """Whether this is the last that is told of a sequence."""
+    return bool(told) and isinstance(told[-1], Generated | Failed)
+
+
+def too_large(sequence: Sequence[R], places: int) -> OutOfMemory:
+    """That it can never have room."""
+    name, most = sequence.asked.model, sequence.most
+    return OutOfMemory(
+        f"{sequence.prompt} tokens and {most} new ones need {sequence.room} places; '{name}' has "
+        f"{places} for keys: ask for fewer new tokens, or give it more by the option `cache_tokens` of "
+        "its profile"
+    )

@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Generic, Protocol, TypeVar
 
-from shoal.runtimes.torch.generating.generator import Generator
-from shoal.runtimes.torch.generating.sequence import Told
+from shoal.runtimes.generating.sequence import Told
 from shoal.wire.socket import Failed, Generate, Generated
 
 
-class Turns:
+class Generator(Protocol):
+    """Of one model; false while nothing is under way."""
+
+    def __len__(self) -> int: ...
+
+    def begin(self, asked: Generate) -> None: ...
+
+    def end(self, batch: int) -> Generated: ...
+
+
+G = TypeVar("G", bound=Generator)
+
+
+class Turns(Generic[G]):
     """Of all sequences that are under way, by their numbers."""
 
     def __init__(self) -> None:
-        self._of: dict[int, Generator] = {}
-        self._order: deque[Generator] = deque()
+        self._of: dict[int, G] = {}
+        self._order: deque[G] = deque()
 
-    def begin(self, asked: Generate, generator: Generator) -> None:
+    def begin(self, asked: Generate, generator: G) -> None:
         """Raises what the generator has against it."""
         generator.begin(asked)
         self._of[asked.batch] = generator
         if generator not in self._order:
             self._order.append(generator)
 
-    def next(self) -> Generator | None:
+    def next(self) -> G | None:
         """Whose turn it is."""
         while self._order and not self._order[0]:
             self._order.popleft()

@@ -1,0 +1,1 @@
+"""What runtimes that generate texts do alike, whichever library computes logits: torch is none of it."""
