@@ -124,6 +124,16 @@ def test_lanes_share_the_queue() -> None:
     assert taken(admission.handle(arrived("b", units=4, rate=two_lanes), 0))
 
 
+def test_some_full_batches_may_wait_whatever_they_take() -> None:
+    """Of a model that generates a batch is as many texts as there are places: 8 s here."""
+    admission = machine(max_queue_s=10)
+    texts = ev.Rate(0.0, 1.0, lanes=1, batch_s=8.0)
+    for number in range(32):
+        assert taken(admission.handle(arrived(f"a{number}", rate=texts), 0))
+    error = failure(admission.handle(arrived("b", rate=texts), 0))
+    assert "the limit is 32 s" in error.message
+
+
 def test_other_models_are_not_refused() -> None:
     admission = machine(max_queue_s=10)
     admission.handle(arrived("a", units=50), 0)

@@ -28,6 +28,9 @@ from shoal.values import TrafficClass
 CLASSES: tuple[TrafficClass, ...] = get_args(TrafficClass)
 #: A request of any cost finds a place while less than this share of the limit is taken.
 LARGE_SHARE = 0.5
+#: Full batches that may wait, whatever they take. Those of vectors take tenths of a second; of texts that
+#: are generated it is all that a lane has places for, half a minute of work, and much less side by side.
+LEAST_BATCHES = 4
 #: Share of the limit by which a model's work may grow before the other gateways are told: they
 #: admit against what they know, and between pulses each could take in as much as all may.
 ANNOUNCE_SHARE = 1 / 8
@@ -146,7 +149,7 @@ class Admission:
             if not others.gateways:
                 return None
             backlog = Backlog(event.rate, self._window_batches)
-        limit_s = self._limit_s[event.klass]
+        limit_s = max(self._limit_s[event.klass], LEAST_BATCHES * event.rate.batch_s)
         lanes = max(1, event.rate.lanes)
         ahead_s = backlog.ahead_s(event.tenant, cost_s, others) / lanes
         own_s = min(cost_s / lanes, LARGE_SHARE * limit_s)
