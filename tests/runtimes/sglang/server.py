@@ -1,7 +1,7 @@
 """A server with SGLang's HTTP API and a toy in place of a model; ``python server.py --model-path …``.
 
-Shapes and rules are written after the sources of SGLang 0.5 (github.com/sgl-project/sglang,
-``python/sglang/srt``):
+Shapes and rules are written after the sources of SGLang 0.5.23, its wheel of October 2026, and earlier ones
+of 0.5 where those differ (``sglang/srt``):
 
 - ``entrypoints/http_server.py``: routes, ``data: …`` events, ``[DONE]``, both shapes of errors, LoRA routes
   (400 without ``--enable-lora``);
@@ -15,6 +15,9 @@ Shapes and rules are written after the sources of SGLang 0.5 (github.com/sgl-pro
 - ``layers/sampler.py``, ``sampling/penaltylib``: penalties count generated tokens alone, likelihoods are told
   after a temperature unless SGLANG_RETURN_ORIGINAL_LOGPROB is set, seeds count only with
   ``--enable-deterministic-inference``.
+
+- ``sglang/api/v1/api_types.py``: keys of requests (unknown ones of ``sampling_params`` are refused), of answers
+  and errors; what the runtime sends and this server answers passes those decoders.
 
 It was not compared with a running server: ``SHOAL_SGLANG_URL`` runs the same tests against one. Grammars are
 only recognised. Prompts with the ids below make it fail in ways that the tests need.
@@ -49,6 +52,7 @@ _DEFAULTS = {
     "repetition_penalty": 1.0,
     "sampling_seed": 42,
 }
+_OTHERS = {"stop_token_ids", "ignore_eos", "logit_bias", "json_schema", "regex", "ebnf"}
 _AFTER = 3  # tokens, until one of these happens
 
 Scope = dict[str, Any]
@@ -149,13 +153,15 @@ class Server:
                     "last_gen_throughput": 0.0,
                     "memory_usage": {
                         "weight": 0.25,
-                        "kvcache": 0.5,
+                        "kvcache": 0.375,
+                        "startup_available": 9.0,
                         "token_capacity": 4096,
-                        "graph": 0.0,
+                        "token_capacity_swa": None,
+                        "graph": {"decode": 0.125, "prefill": 0.0},
                     },
                 }
             ],
-            "version": "0.5.5",
+            "version": "0.5.23",
         }
 
     def _abort(self, rid: str) -> None:
@@ -185,11 +191,15 @@ class Server:
             told = {"object": "error", "message": "input_ids", "type": "Bad Request", "code": 400}
             await _answer(send, told, 400)
             return
+        if unknown := body["sampling_params"].keys() - _DEFAULTS.keys() - _OTHERS:
+            await _answer(send, {"error": f"sampling_params: unknown field `{min(unknown)}`"}, 400)
+            return
         text, rid = Text(body), body.get("rid") or os.urandom(8).hex()
         events = [(b"content-type", b"text/event-stream; charset=utf-8")]
         await send({"type": "http.response.start", "status": 200, "headers": events})
         if (wrong := self._wrong(text)) is not None:
-            await _event(send, {"error": {"message": wrong}})
+            kind = {"type": "invalid_request_error", "code": 400, "retryable": False}
+            await _event(send, {"error": {"message": wrong, **kind}})
         elif FULL in text.prompt or (FULL_ONCE in text.prompt and self.full_once):
             self.full_once = False
             await _event(send, self._event(text, rid, _abort("The request queue is full.", 503)))
@@ -304,7 +314,8 @@ class Server:
             meta["output_token_logprobs_length"] = len(text.told)
             if text.body.get("top_logprobs_num"):
                 meta["output_top_logprobs"] = text.top[begin:]
-        return {"text": None, "output_ids": text.ids[begin:], "meta_info": meta}
+        words = "".join(f"<{token}>" for token in text.ids[begin:])
+        return {"text": words, "output_ids": text.ids[begin:], "meta_info": meta}
 
 
 def _finish(text: Text) -> dict[str, Any] | None:

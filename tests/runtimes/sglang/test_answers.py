@@ -130,3 +130,11 @@ def test_an_error_inside_the_stream_is_the_callers() -> None:
     failure = found.failure()
     assert isinstance(failure, InvalidRequest)
     assert failure.message == "SGLang: top_p must be in (0, 1], got 2."
+
+
+def test_an_error_inside_the_stream_may_be_the_servers() -> None:
+    found = read(
+        b'data: {"error": {"message": "lost", "type": "x", "code": 503, "retryable": true}}'
+    )
+    assert found is not None
+    assert type(found.failure()) is ComputeFailed

@@ -41,7 +41,10 @@ class Meta(msgspec.Struct, frozen=True):
 
 
 class Refusal(msgspec.Struct, frozen=True):
+    """What the server found wrong. `code`: as HTTP has it; only newer versions tell it."""
+
     message: str
+    code: Any = 400
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -54,19 +57,23 @@ class Answer(msgspec.Struct, frozen=True):
 
     def failure(self) -> ShoalError | None:
         """What went wrong, and whose fault it was."""
-        if self.error is not None:  # what it found wrong with the request, before it began
-            return InvalidRequest(f"SGLang: {self.error.message}")
+        if self.error is not None:
+            return _failure(f"SGLang: {self.error.message}", self.error.code)
         finish = self.meta_info.finish_reason
         if finish is None or finish.type != "abort":
             return None
         said = f"SGLang ended it: {finish.message or 'no reason was given'}"
-        return InvalidRequest(said) if finish.status_code == 400 else ComputeFailed(said)
+        return _failure(said, finish.status_code)
 
     @property
     def full(self) -> bool:
         """Whether the server has no room for another, for now."""
         finish = self.meta_info.finish_reason
         return finish is not None and finish.type == "abort" and finish.status_code == 503
+
+
+def _failure(said: str, status: Any) -> ShoalError:
+    return InvalidRequest(said) if status in range(400, 500) else ComputeFailed(said)
 
 
 _decoder = msgspec.json.Decoder(Answer)

@@ -97,10 +97,15 @@ class Model:
 
     async def lost(self) -> None:
         """Look whether the server is still there, after it broke off; end the process if it is not."""
-        try:
-            await self.client.healthy()
-        except ShoalError as error:
-            self._ended(error.message)
+        for _ in range(_MISSES):
+            try:
+                await self.client.healthy()
+                return
+            except Gone as error:
+                self._ended(error.message)
+                return
+            except ShoalError:  # a connection that was kept, and broke off with the others
+                await asyncio.sleep(_POLL_S)
 
     async def _found(self, url: str, load: Load) -> tuple[Client, Served]:
         client = Client(url, self._options.key())

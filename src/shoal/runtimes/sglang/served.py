@@ -20,16 +20,18 @@ _KEPT_TOKENS = 16
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """Of one rank, in GiB; `graph` was `cuda_graph`."""
+    """Of one rank, in GiB. `graph`: of captured passes, by kind; in older versions all in one, once
+    called `cuda_graph`."""
 
     weight: float = 0.0
     kvcache: float = 0.0
-    graph: float = 0.0
+    graph: dict[str, float] | float = 0.0
     cuda_graph: float = 0.0
 
     @property
     def bytes(self) -> int:
-        return int((self.weight + self.kvcache + max(self.graph, self.cuda_graph)) * _GB)
+        graph = sum(self.graph.values()) if isinstance(self.graph, dict) else self.graph
+        return int((self.weight + self.kvcache + max(graph, self.cuda_graph)) * _GB)
 
 
 class State(msgspec.Struct, frozen=True):
