@@ -1,16 +1,19 @@
 """How many tokens of prompts a pass takes, so that texts under way go on without a long pause.
 
-Passes over more rows compute more of them a second, and take longer; how long, is learnt. Sizes are powers of
-two, for which products keep their kernels.
+What they add to a pass is learnt, and what a pass without them takes: where that is long, since the weights
+pass by once however few rows there are, so may the prompts' part be. Sizes are powers of two, for which
+products keep their kernels.
 """
 
 from __future__ import annotations
 
-#: Of a pass: where texts go on beside the prompt, and where there are prompts alone.
+#: Of a pass, what prompts may add: where texts go on beside them, and where there are prompts alone.
 _BESIDE_S, _ALONE_S = 0.05, 0.2
 _LEAST = 16
 #: Weight of what was just measured.
 _NEWEST = 0.3
+#: Of a pass, what prompts add at least: a pass that was quick by chance says little of them.
+_LEAST_SHARE = 0.1
 
 
 class Pace:
@@ -19,16 +22,20 @@ class Pace:
     def __init__(self, row_s: float, most: int) -> None:
         """`row_s`: a first guess of the seconds that a row takes; `most` rows are in no pass."""
         self._row_s, self._most = row_s, most
+        self._texts_s = 0.0  # of a pass without prompts
 
     def rows(self, *, beside: bool) -> int:
         """Of prompts, in the next pass."""
-        wanted = (_BESIDE_S if beside else _ALONE_S) / self._row_s
+        room_s = max(_BESIDE_S, self._texts_s) if beside else _ALONE_S
         size = min(_LEAST, self._most)
-        while 2 * size <= min(wanted, self._most):
+        while 2 * size <= min(room_s / self._row_s, self._most):
             size *= 2
         return size
 
-    def measured(self, rows: int, seconds: float) -> None:
-        """A pass of so many rows took so long; those of few rows say nothing of those of many."""
-        if rows >= _LEAST:
-            self._row_s += _NEWEST * (seconds / rows - self._row_s)
+    def measured(self, texts: int, prompts: int, seconds: float) -> None:
+        """A pass of so many rows of texts and of prompts took so long."""
+        if not prompts:
+            self._texts_s += (_NEWEST if self._texts_s else 1.0) * (seconds - self._texts_s)
+        elif prompts >= _LEAST:  # fewer say nothing of many
+            added = max(seconds - (self._texts_s if texts else 0.0), _LEAST_SHARE * seconds)
+            self._row_s += _NEWEST * (added / prompts - self._row_s)

@@ -125,6 +125,7 @@ class Generator:
         rows: list[Row] = []
         going: list[tuple[Own, int]] = []
         counts: list[int] = []
+        texts = sum(1 for sequence, _ in parts if sequence.length)
         for sequence, stop in parts:
             assert sequence.place is not None, "it is under way"
             last = stop == len(sequence.tokens)
@@ -139,7 +140,7 @@ class Generator:
             sequence.computed = stop
         told = [message for sequence, row in going for message in self._go_on(sequence, row)]
         seconds = perf_counter() - began
-        self._pace.measured(len(rows), seconds)
+        self._pace.measured(texts, len(rows) - texts, seconds)
         for (sequence, _), count in zip(parts, counts, strict=True):
             sequence.seconds += seconds * count / len(rows)
         return told

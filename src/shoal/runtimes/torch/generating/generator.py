@@ -247,7 +247,8 @@ class Generator:
         rows = sum(part.rows for part in parts)
         for part in parts:
             part.sequence.seconds += seconds * part.rows / rows
-        self._pace.measured(rows, seconds)
+        texts = sum(part.rows for part in parts if part.start >= part.sequence.prompt)
+        self._pace.measured(texts, rows - texts, seconds)
 
     def _finished(self) -> list[Choice]:
         """Where nothing is chosen, no copy waits for the device."""
