@@ -16,7 +16,7 @@ help:  ## Show this.
 demo: .venv/.core  ## Serve a model on this machine, ask it for vectors, show what happened.
 	@$(BIN)/shoal demo
 
-fleet: .venv/.core  ## Serve more models than fit in memory, of every task, and ask each of them.
+fleet: .venv/.torch  ## Serve more models than fit in memory, of every task, and ask each of them.
 	@$(BIN)/shoal models pull --zoo
 	@$(BIN)/shoal serve --config examples/fleet/serve.toml --log-level warning >/dev/null & \
 	  trap "kill $$!; wait" EXIT; $(BIN)/python examples/fleet/ask.py
@@ -47,7 +47,7 @@ ecosystem: .venv/.ecosystem  ## LangChain, LlamaIndex, Haystack, mteb, agents an
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(ECOSYSTEM)/bin/python -m pytest tests/ecosystem \
 	  -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning $(ARGS)
 
-bench: .venv/.core  ## What the path itself costs, without a model's work.
+bench: .venv/.torch  ## What the path itself costs, without a model's work.
 	$(BIN)/python -m shoal.bench overhead
 
 chaos: .venv/.core  ## Kill, stop and cut off real processes under load; ARGS='--quick'.
@@ -57,7 +57,7 @@ docs: .venv/.core  ## Write docs/settings.md and docs/cards.md anew from the cod
 	$(BIN)/python -m shoal.cli.docs_settings docs/settings.md
 	$(BIN)/python -m shoal.cli.docs_cards docs/cards.md
 
-conformance: .venv/.core  ## Check every kind of runtime, and write the table of docs/runtimes.md anew.
+conformance: .venv/.dev  ## Check every kind of runtime, and write the table of docs/runtimes.md anew.
 	$(BIN)/python -m shoal.cli.docs_runtimes docs/runtimes.md
 
 .venv/.python:
@@ -66,11 +66,16 @@ conformance: .venv/.core  ## Check every kind of runtime, and write the table of
 	@touch $@
 
 .venv/.core: .venv/.python pyproject.toml $(LOCK)
-	@echo "Installing Shoal and torch into .venv (some minutes the first time) …"
-	@$(PIP) install --quiet $(PIP_ARGS) -c $(LOCK) -e '.[torch,onnx,media]'
+	@echo "Installing Shoal and its light runtimes into .venv …"
+	@$(PIP) install --quiet $(PIP_ARGS) -c $(LOCK) -e '.[onnx,gguf,media]'
 	@touch $@
 
-.venv/.dev: .venv/.core
+.venv/.torch: .venv/.core
+	@echo "Installing PyTorch into .venv (some minutes the first time) …"
+	@$(PIP) install --quiet $(PIP_ARGS) -c $(LOCK) -e '.[torch]'
+	@touch $@
+
+.venv/.dev: .venv/.torch
 	@echo "Installing the development tools into .venv …"
 	@$(PIP) install --quiet $(PIP_ARGS) -c $(LOCK) pip
 	@$(PIP) install --quiet $(PIP_ARGS) -c $(LOCK) -e '.[all]' --group dev
