@@ -40,7 +40,7 @@ HOPS = {
     "queue": "on the JetStream queue",
     "prepare": "decoded and tokenized by the worker",
     "wait": "on the worker's shelf",
-    "compute": "in the PyTorch runtime",
+    "compute": "in the runtime",
 }
 
 
@@ -158,11 +158,13 @@ def _next_steps(model: str, console: Console) -> None:
     steps = {
         f"shoal serve {model}": "keep it running; it is in .venv/bin",
         f"shoal encode {model} 'a fish'": "a vector on the command line",
+        "shoal generate smollm2-135m-instruct 'Name a fish.'": "text, as it comes",
         "shoal serve ./my-model": "any folder of a known architecture",
+        f"shoal serve --explain {model}": "which runtime it ran in, and why",
         "make fleet": "fourteen models behind one server: rerankers, entities, OCR, speech",
         "make test": "everything CI checks",
         "docs/architecture.md": "what just happened, step by step",
     }
     console.print("\n[bold]Where to go next[/]")
     for step, what in steps.items():
-        console.print(f"  [cyan]{step:<40}[/] {what}", highlight=False, soft_wrap=True)
+        console.print(f"  [cyan]{step:<52}[/] {what}", highlight=False, soft_wrap=True)
