@@ -1,5 +1,7 @@
 """Models that generate: a place for each sequence, no more pulled than there are, and who gets one."""
 
+import pytest
+
 from shoal.core import events as ev
 from shoal.core.batcher import Budget
 from shoal.core.config import WorkerConfig
@@ -189,3 +191,16 @@ def test_one_that_cannot_be_generated_fails_alone() -> None:
     failed = world.handle(ev.BatchFailed("cpu", first.batch, ErrorInfo("internal", "no")))
     assert [do.unit for do in failed if isinstance(do, ev.FailItem)] == ["u0"]
     assert ev.Reply("u1") in world.end(second)
+
+
+@pytest.mark.parametrize("code", ["invalid_request", "too_many_tokens"])
+def test_what_a_runtime_has_against_a_sequence_is_its_callers_fault(code: str) -> None:
+    world = World()
+    (run,) = world.arrive("u0")
+    said = ErrorInfo(code, "the grammar is none")
+    (failed,) = [
+        do
+        for do in world.handle(ev.BatchFailed("cpu", run.batch, said))
+        if isinstance(do, ev.FailItem)
+    ]
+    assert failed.error == ErrorInfo(code, "the grammar is none", 400)

@@ -154,6 +154,7 @@ async def test_every_option_travels(gateway: Served, worker: ScriptedWorker) -> 
         ({"items": ["a"], "params": {"template": {"a": 1}}}, "params.template"),
         ({"items": ["a"], "params": {"tools": [{"function": {"name": "f"}}]}}, "params.tools"),
         ({"items": ["a"], "params": {"bias": {"-1": 1}}}, "params.bias"),
+        ({"items": ["a"], "params": {"bias": {str(10**30): 1}}}, "params.bias"),
         ({"items": ["a"], "params": {"stop": ["a" * 257]}}, "params.stop"),
         ({"items": ["a"], "streams": True}, "streams"),
     ],

@@ -197,6 +197,12 @@ def test_a_bad_one_is_refused_with_why(grammars: Grammars, kind: str, text: str,
         grammars.of(kind, text).result()
 
 
+def test_one_that_lets_nothing_follow(grammars: Grammars) -> None:
+    grammar = grammars.of("lark", f"start: <[{letters.END}]>").result()
+    with pytest.raises(InvalidRequest, match="no token"):
+        grammar.allowed([letters.END])
+
+
 def test_a_tokenizer_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text('{"model": 1}')
     with pytest.raises(InvalidRequest, match=r"tokenizer\.json cannot be read"):

@@ -24,7 +24,7 @@ from shoal.core.lanes import Batch, Lane
 from shoal.core.models import ModelState
 from shoal.core.seats import Seats
 from shoal.core.urgency import turn_of
-from shoal.errors import ComputeFailed, DeadLettered
+from shoal.errors import ComputeFailed, DeadLettered, ErrorInfo, InvalidRequest, TooManyTokens
 from shoal.values import features_of
 
 #: Strikes after which an item that runs alone is dead-lettered; from then on each strike is one.
@@ -207,9 +207,9 @@ class Dispatch:
         if relief:
             self._retry(model, items)
             return out + relief
+        error = _of_item(event.error, sequence=bool(model.spec.sequences))
         for item in items:
-            error = ComputeFailed(f"the model could not compute this item: {event.error.message}")
-            out.append(ev.FailItem(item.unit, item.index, error.info))
+            out.append(ev.FailItem(item.unit, item.index, error))
             out += self._units.failed(item, now)
         return out
 
@@ -296,3 +296,12 @@ def _ready(models: list[ModelState]) -> list[ModelState]:
     if work or any(model.coming["work"] for model in models):
         return work
     return [model for model in models if model.shelf]
+
+
+def _of_item(error: ErrorInfo, *, sequence: bool) -> ErrorInfo:
+    """What a runtime said of an item alone. Of a `sequence` it has things against what the caller
+    asked, such as a grammar that is none; a batch that makes no sense is the worker's fault."""
+    for fault in (InvalidRequest, TooManyTokens):
+        if sequence and error.code == fault.code:
+            return fault(error.message).info
+    return ComputeFailed(f"the model could not compute this item: {error.message}").info

@@ -23,6 +23,8 @@ STOPS_MOST, STOP_MOST_CHARACTERS = 16, 256
 #: As OpenAI: each of them travels beside every token.
 LOGPROBS_MOST = 20
 BIASES_MOST = 1024
+#: Ids of tokens are int32 wherever they travel in arrays; those of a model are looked at by its worker.
+IDS_MOST = 2**31
 #: Option -> the least and the most it may be; OpenAI's ranges where it has the option.
 RANGES: dict[str, tuple[float, float]] = {
     "temperature": (0, 2),
@@ -175,8 +177,10 @@ def _bias(bias: dict[int, float], where: str) -> tuple[tuple[int, float], ...]:
     if len(bias) > BIASES_MOST:
         _refuse(where, f"has {len(bias)} tokens; it may have {BIASES_MOST}")
     for token, value in bias.items():
-        if token < 0 or not abs(value) <= BIAS_MOST:
-            _refuse(where, f"has {token}: {value:g}; ids are positive, values -100 to 100")
+        if not 0 <= token < IDS_MOST or not abs(value) <= BIAS_MOST:
+            _refuse(
+                where, f"has {token}: {value:g}; ids are 0 to {IDS_MOST - 1}, values -100 to 100"
+            )
     return tuple(sorted(bias.items()))
 
 

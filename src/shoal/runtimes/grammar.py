@@ -54,7 +54,7 @@ class Grammar:
     def allowed(self, ends: list[int]) -> NDArray[np.bool_]:
         """The ids that may follow, bool [vocabulary]; `ends`, those that end a text, where it may.
 
-        Raises `InvalidRequest` where the grammar turned out too large.
+        Raises `InvalidRequest` where the grammar turned out too large, or lets nothing follow.
         """
         bits = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
         self._check()
@@ -63,6 +63,8 @@ class Grammar:
         mask[: len(known)] = known
         mask[self._end : self._end + 1] = False
         mask[[token for token in ends if 0 <= token < self._vocabulary]] = self.complete
+        if not mask.any():
+            raise _refused("no token of the model's may follow here, nor may the text end")
         return mask
 
     def accept(self, token: int) -> None:
