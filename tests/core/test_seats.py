@@ -193,8 +193,11 @@ def test_one_that_cannot_be_generated_fails_alone() -> None:
     assert ev.Reply("u1") in world.end(second)
 
 
-@pytest.mark.parametrize("code", ["invalid_request", "too_many_tokens"])
-def test_what_a_runtime_has_against_a_sequence_is_its_callers_fault(code: str) -> None:
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [("invalid_request", 400), ("too_many_tokens", 400), ("unavailable", 503)],
+)
+def test_what_a_runtime_has_against_a_sequence_its_caller_is_told(code: str, status: int) -> None:
     world = World()
     (run,) = world.arrive("u0")
     said = ErrorInfo(code, "the grammar is none")
@@ -203,4 +206,5 @@ def test_what_a_runtime_has_against_a_sequence_is_its_callers_fault(code: str) -
         for do in world.handle(ev.BatchFailed("cpu", run.batch, said))
         if isinstance(do, ev.FailItem)
     ]
-    assert failed.error == ErrorInfo(code, "the grammar is none", 400)
+    assert (failed.error.code, failed.error.status) == (code, status)
+    assert failed.error.message == "the grammar is none"

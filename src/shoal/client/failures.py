@@ -55,7 +55,8 @@ def _classes(root: type[ShoalError]) -> Iterator[type[ShoalError]]:
         yield from _classes(child)
 
 
-_BY_CODE = {cls.code: cls for cls in _classes(ShoalError)}
+#: Those with a code of their own: others are a process's own matter.
+_BY_CODE = {cls.code: cls for cls in _classes(ShoalError) if "code" in vars(cls)}
 
 
 def of_item(body: ErrorBody) -> ShoalError:

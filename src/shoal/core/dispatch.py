@@ -24,7 +24,14 @@ from shoal.core.lanes import Batch, Lane
 from shoal.core.models import ModelState
 from shoal.core.seats import Seats
 from shoal.core.urgency import turn_of
-from shoal.errors import ComputeFailed, DeadLettered, ErrorInfo, InvalidRequest, TooManyTokens
+from shoal.errors import (
+    ComputeFailed,
+    DeadLettered,
+    ErrorInfo,
+    InvalidRequest,
+    TooManyTokens,
+    Unavailable,
+)
 from shoal.values import features_of
 
 #: Strikes after which an item that runs alone is dead-lettered; from then on each strike is one.
@@ -300,8 +307,8 @@ def _ready(models: list[ModelState]) -> list[ModelState]:
 
 def _of_item(error: ErrorInfo, *, sequence: bool) -> ErrorInfo:
     """What a runtime said of an item alone. Of a `sequence` it has things against what the caller
-    asked, such as a grammar that is none; a batch that makes no sense is the worker's fault."""
-    for fault in (InvalidRequest, TooManyTokens):
+    asked, such as a grammar that is none, or no room for it for now; a batch that makes no sense is the worker's fault."""
+    for fault in (InvalidRequest, TooManyTokens, Unavailable):
         if sequence and error.code == fault.code:
             return fault(error.message).info
     return ComputeFailed(f"the model could not compute this item: {error.message}").info

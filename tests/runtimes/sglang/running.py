@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +90,16 @@ class Fake:
         self.popen.wait()
 
 
+def servers_of(folder: Path) -> list[int]:
+    """Processes that serve this folder's model."""
+    found = []
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if os.fsencode(folder) in line.read_bytes():
+                found.append(int(line.parent.name))
+    return found
+
+
 def until(true: Callable[[], bool], what: str) -> None:
     """Wait for something outside."""
     end = time.monotonic() + DEADLINE_S
@@ -98,7 +108,7 @@ def until(true: Callable[[], bool], what: str) -> None:
         time.sleep(0.005)
 
 
-@contextmanager
+@contextlib.contextmanager
 def fake(folder: Path, *flags: str, environment: dict[str, str] | None = None) -> Iterator[Fake]:
     """A fake that ends with the block."""
     started = Fake(folder, *flags, environment=environment)

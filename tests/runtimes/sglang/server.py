@@ -37,9 +37,9 @@ from typing import Any
 import numpy as np
 import uvicorn
 
-VOCABULARY = 200
+VOCABULARY = 300
 EOS = 2
-DIE, CUT, BROKEN, FULL, FULL_ONCE, STOPPED, SILENT = range(190, 197)
+DIE, CUT, BROKEN, FULL, FULL_ONCE, STOPPED, SILENT = range(290, 297)
 #: Of ``SamplingParams``.
 _DEFAULTS = {
     "max_new_tokens": 128,

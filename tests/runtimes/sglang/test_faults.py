@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from tests.runtimes.sglang.running import (
     fake,
     folder_of,
     load_of,
+    servers_of,
     until,
 )
 
@@ -233,9 +233,9 @@ def test_a_server_is_started_and_ended(driver: Driver, folder: Path) -> None:
     assert len(driver.whole(1).tokens) == 8
     # It was told to tell likelihoods as they are before a temperature.
     assert driver.whole(2, Sampling(4, temperature=0.5, logprobs=1)).tokens
-    [pid] = _children()
+    assert len(servers_of(folder)) == 1
     driver.unload()
-    assert not _lives(pid)
+    assert servers_of(folder) == []
     assert driver.gave_up == []
 
 
@@ -278,25 +278,3 @@ def test_what_cannot_be_loaded(driver: Driver, folder: Path, tmp_path: Path) -> 
     refused(
         msgspec.structs.replace(load_of(folder, url=url), family="bert"), "has no family 'bert'"
     )
-
-
-def _children() -> list[int]:
-    """Processes of this one that are servers."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-            line = stat.with_name("cmdline").read_bytes()
-        except OSError:
-            continue
-        if int(fields[1]) == os.getpid() and str(SCRIPT).encode() in line:
-            found.append(int(stat.parent.name))
-    return found
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True

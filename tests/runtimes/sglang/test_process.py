@@ -26,6 +26,7 @@ from tests.runtimes.sglang.running import (
     fake,
     folder_of,
     load_of,
+    servers_of,
 )
 
 M = TypeVar("M", bound=Message)
@@ -108,22 +109,10 @@ async def test_a_server_ends_with_the_process_that_started_it(
     await heard.process.start()
     heard.process.send(load_of(folder, command=[sys.executable, str(SCRIPT)]))
     await heard.until(Loaded)
-    assert len(_servers(folder)) == 1
+    assert len(servers_of(folder)) == 1
     os.kill(heard.process.pid, end)
     await heard.exit()
-    await _until(lambda: not _servers(folder))
-
-
-def _servers(folder: Path) -> list[int]:
-    """Those of this folder's model."""
-    found = []
-    for line in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if os.fsencode(folder) in line.read_bytes():
-                found.append(int(line.parent.name))
-        except OSError:
-            continue
-    return found
+    await _until(lambda: not servers_of(folder))
 
 
 async def _until(true: Callable[[], bool]) -> None:
