@@ -30,6 +30,8 @@ from shoal.bench.packing import plot as packing_plot
 from shoal.bench.quality import measure as quality
 from shoal.bench.quality import results as compared
 from shoal.bench.runtimes import measure as runtimes
+from shoal.bench.schemas import measure as schemas
+from shoal.bench.served import measure as served
 from shoal.bench.soak import measure as soak
 from shoal.bench.soak import plot as soak_plot
 from shoal.bench.topology import measure as topology
@@ -80,6 +82,20 @@ BENCHMARKS: dict[str, Benchmark[Any, Any]] = {
         generating.table,
         generating.Plan(rounds=1, new_tokens=16, long_tokens=256),
         generating_plot.write,
+    ),
+    "served": Benchmark(
+        "Texts through `shoal serve` and through llama.cpp's own server: tokens a second, first token.",
+        served.Plan(),
+        served.measure,
+        served.table,
+        served.Plan(rounds=1, alone=2, together=10, new_tokens=16),
+    ),
+    "schemas": Benchmark(
+        "Is every text that a JSON schema was asked for as the schema says?",
+        schemas.Plan(),
+        schemas.measure,
+        schemas.table,
+        schemas.Plan(count=20),
     ),
     "timetable": Benchmark(
         "How long real batches take, by their tokens; `topology` is timed by such a table.",

@@ -1,0 +1,1 @@
+"""JSON of schemas: is every text that a grammar let through what its schema says?"""
