@@ -23,9 +23,13 @@ class Alone:
         self._heard: asyncio.Queue[FromRuntime] = asyncio.Queue()
         self.process = RuntimeProcess(spec, self._heard.put_nowait, self._ended)
 
+    def send(self, message: ToRuntime) -> None:
+        """Queue a message."""
+        self.process.send(message)
+
     async def ask(self, message: ToRuntime, answer: type[M]) -> M:
         """Raises `BenchFailed` for any other answer."""
-        self.process.send(message)
+        self.send(message)
         heard = await self.hear()
         if not isinstance(heard, answer):
             raise BenchFailed(f"the runtime answered {type(message).__name__} with {heard}")

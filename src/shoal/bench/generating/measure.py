@@ -1,7 +1,8 @@
 """`python -m shoal.bench generate`: texts that kinds of runtime generate, each in a process of its own.
 
 Asked over the socket, as a worker does; templates, tokens and the queue are left out. A kind takes part by
-its name, as in `runtimes`: ``--kinds torch,KIND:CARD``. Prompts are of one length and differ from their
+its name, as in `runtimes`: ``--kinds torch,KIND:CARD``. ``--bare URL`` is an SGLang server that is asked as the
+kind ``sglang`` would, and has the tokens of the first side. Prompts are of one length and differ from their
 first token on, so that nothing is computed twice.
 """
 
@@ -18,8 +19,9 @@ import numpy as np
 
 from shoal.bench import report
 from shoal.bench.benchmark import Tell, option
-from shoal.bench.generating.streams import Asked, Stream, streams
-from shoal.bench.runtime import Alone, alone
+from shoal.bench.generating.bare import bare
+from shoal.bench.generating.streams import Asked, Asks, Stream, streams
+from shoal.bench.runtime import alone
 from shoal.bench.runtimes.sides import Side
 from shoal.bench.texts import text
 from shoal.errors import ConfigError
@@ -32,6 +34,7 @@ class Plan(msgspec.Struct, frozen=True):
     kinds: Annotated[tuple[str, ...], option("Sides: KIND or KIND:CARD")] = ("torch",)
     model: Annotated[str, option("The card, where a side names none")] = "smollm2-135m-instruct"
     threads: Annotated[int, option("CPU threads of each side")] = 1
+    bare: Annotated[str, option("URL of an SGLang server that is asked too, with no runtime")] = ""
     rounds: Annotated[int, option("Interleaved rounds; medians count")] = 5
     streams: Annotated[int, option("Sequences at once, where there are several")] = 8
     prompt_tokens: Annotated[int, option("Of each prompt")] = 64
@@ -78,23 +81,26 @@ def measure(plan: Plan, tell: Tell) -> Result:
 async def _rounds(sides: list[Side], plan: Plan, tell: Tell) -> list[Measured]:
     """The first round warms up."""
     async with contextlib.AsyncExitStack() as stack:
-        asked: list[tuple[Side, Alone]] = []
+        asked: list[tuple[Side, Asks]] = []
         found: list[Measured] = []
         for side in sides:
-            runtime = await stack.enter_async_context(alone(side.kind, plan.threads))
-            loaded = await runtime.ask(side.load, Loaded)
-            asked.append((side, runtime))
+            own = await stack.enter_async_context(alone(side.kind, plan.threads))
+            loaded = await own.ask(side.load, Loaded)
+            asked.append((side, own))
             found.append(Measured(side.name, loaded.bytes, []))
+        if plan.bare:
+            asked.append((sides[0], await stack.enter_async_context(bare(plan.bare))))
+            found.append(Measured("bare", 0, []))
         for number in range(plan.rounds + 1):
             for (side, runtime), measured in zip(asked, found, strict=True):
                 one = await _round(side, runtime, plan, number)
-                tell(f"{side.name}: {_rate(one.one):.1f} and {_rate(one.many):.1f} tokens/s")
+                tell(f"{measured.name}: {_rate(one.one):.1f} and {_rate(one.many):.1f} tokens/s")
                 if number:
                     measured.rounds.append(one)
     return found
 
 
-async def _round(side: Side, runtime: Alone, plan: Plan, number: int) -> Round:
+async def _round(side: Side, runtime: Asks, plan: Plan, number: int) -> Round:
     rng = random.Random(f"prompts {number}")
 
     def prompts(count: int, tokens: int) -> list[list[int]]:

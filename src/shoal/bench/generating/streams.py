@@ -1,17 +1,17 @@
-"""Sequences asked of one runtime process, and when their tokens came."""
+"""Sequences asked of a runtime, and when their tokens came."""
 
 from __future__ import annotations
 
 import time
 from itertools import pairwise
+from typing import Protocol
 
 import msgspec
 import numpy as np
 
 from shoal.bench.failure import BenchFailed
-from shoal.bench.runtime import Alone
 from shoal.wire.arrays import from_wire, to_wire
-from shoal.wire.socket import Chunk, Failed, Generate, Generated, Sampling
+from shoal.wire.socket import Chunk, Failed, FromRuntime, Generate, Generated, Sampling
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -41,7 +41,17 @@ class Stream(msgspec.Struct):
         return max((b - a for a, b in pairwise(self.tokens_s)), default=0.0)
 
 
-async def streams(runtime: Alone, model: str, asked: list[Asked], seed: int) -> list[Stream]:
+class Asks(Protocol):
+    """A runtime, or what stands for one."""
+
+    def send(self, message: Generate, /) -> None:
+        """Begin a sequence."""
+
+    async def hear(self) -> FromRuntime:
+        """What comes next, of whichever sequence."""
+
+
+async def streams(runtime: Asks, model: str, asked: list[Asked], seed: int) -> list[Stream]:
     """All of them, greedy, to their last token. Raises `BenchFailed` where one fails."""
     began = time.perf_counter()
     found: dict[int, Stream] = {}
@@ -52,7 +62,7 @@ async def streams(runtime: Alone, model: str, asked: list[Asked], seed: int) -> 
             found[number] = Stream(time.perf_counter() - began)
             prompt = to_wire(np.array(one.prompt, np.int32))
             sampling = Sampling(one.new_tokens, temperature=0.0, seed=seed)
-            runtime.process.send(Generate(number, model, prompt, sampling))
+            runtime.send(Generate(number, model, prompt, sampling))
         match message := await runtime.hear():
             case Chunk():
                 ids = from_wire(message.tokens).tolist()
