@@ -8,7 +8,7 @@ from shoal.errors import ConfigError
 
 def _round(alone_s: float, together_s: float, prompt_tokens: int = 7, refused: int = 0) -> Round:
     one = Text(0.1, prompt_tokens, 50, "so", refused)
-    return Round(Answers(alone_s, [one, one]), Answers(together_s, [one] * 4))
+    return Round(Answers(alone_s, [one, one], 0.5), Answers(together_s, [one] * 4, 0.8))
 
 
 def _result(*bare: Round) -> Result:
@@ -27,7 +27,8 @@ def test_ratios_are_of_rounds_that_were_asked_the_same() -> None:
         [OURS, "8", "150"],
         [BARE, "8", "150"],
     ]
-    assert [row[-1] for row in rows] == ["0.38 (0.25 to 0.50)", "", "1.25 (0.50 to 2.00)", ""]
+    assert [row[-2] for row in rows] == ["5.00", "5.00", "4.00", "4.00"]
+    assert [row[3] for row in rows] == ["0.38 (0.25 to 0.50)", "", "1.25 (0.50 to 2.00)", ""]
     assert result.problems == []
 
 

@@ -15,6 +15,7 @@ import msgspec
 import orjson
 
 from shoal.bench.failure import BenchFailed
+from shoal.bench.processes import cpu_s, descendants
 
 _TIMEOUT_S = 300.0
 _DATA, _DONE = "data: ", "[DONE]"
@@ -37,34 +38,56 @@ class Text(msgspec.Struct, frozen=True):
 
 
 class Answers(msgspec.Struct, frozen=True):
-    """Those of one round, in the order of their prompts, and the seconds from the first's beginning to the last's end."""
+    """Those of one turn, in the order of their prompts.
+
+    Attributes:
+        seconds: from the first's beginning to the last's end.
+        cpu_s: processor time of all processes of the server meanwhile; it depends less than the rate on
+            what else the machine does.
+    """
 
     seconds: float
     texts: list[Text]
+    cpu_s: float = 0.0
+
+    @property
+    def tokens(self) -> int:
+        """Of all together, as they were written."""
+        return sum(text.tokens for text in self.texts)
 
     @property
     def rate(self) -> float:
         """Tokens a second of all together."""
-        return sum(text.tokens for text in self.texts) / self.seconds
+        return self.tokens / self.seconds
 
 
-async def ask(url: str, model: str, prompts: list[str], at_once: int, most: int) -> Answers:
+class Asked(msgspec.Struct, frozen=True):
+    """A server, by its first process, and what it calls the model."""
+
+    url: str
+    pid: int
+    model: str
+
+
+async def ask(server: Asked, prompts: list[str], at_once: int, most: int) -> Answers:
     """All prompts, greedy, `most` tokens each at most. Raises `BenchFailed` where one fails."""
     found: dict[int, Text] = {}
     waiting = iter(enumerate(prompts))
 
     async def caller() -> None:
         for number, prompt in waiting:
-            found[number] = await _one(client, _body(model, prompt, most))
+            found[number] = await _one(client, _body(server.model, prompt, most))
 
     limits = httpx.Limits(max_keepalive_connections=0)
-    async with httpx.AsyncClient(base_url=url, timeout=_TIMEOUT_S, limits=limits) as client:
-        began = time.perf_counter()
+    processes = descendants(server.pid)
+    async with httpx.AsyncClient(base_url=server.url, timeout=_TIMEOUT_S, limits=limits) as client:
+        began, before_s = time.perf_counter(), cpu_s(processes)
         async with asyncio.TaskGroup() as group:
             for _ in range(at_once):
                 group.create_task(caller())
         seconds = time.perf_counter() - began
-    return Answers(seconds, [found[number] for number in range(len(prompts))])
+    texts = [found[number] for number in range(len(prompts))]
+    return Answers(seconds, texts, cpu_s(processes) - before_s)
 
 
 def _body(model: str, prompt: str, most: int) -> dict[str, Any]:

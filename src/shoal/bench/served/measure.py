@@ -25,7 +25,7 @@ from shoal.bench import report
 from shoal.bench.benchmark import Tell, option
 from shoal.bench.child import Child, answers, without_settings
 from shoal.bench.ports import free_port
-from shoal.bench.served.asking import Answers, Text, ask
+from shoal.bench.served.asking import Answers, Asked, Text, ask
 from shoal.bench.serving import Serving
 from shoal.bench.texts import mixed_length, text
 from shoal.catalog.fetch import fetch
@@ -89,11 +89,11 @@ def measure(plan: Plan, tell: Tell) -> Result:
         BenchFailed: a text failed.
     """
     measured = [Measured(OURS, []), Measured(BARE, [])]
-    with _sides(plan, tell) as urls:
+    with _sides(plan, tell) as servers:
         for number in range(plan.rounds + 1):
-            turns = list(zip(measured, urls, strict=True))
-            for side, url in turns if number % 2 else reversed(turns):
-                one = asyncio.run(_round(plan, url, number))
+            turns = list(zip(measured, servers, strict=True))
+            for side, server in turns if number % 2 else reversed(turns):
+                one = asyncio.run(_round(plan, server, number))
                 tell(f"{side.name}: {one.alone.rate:.1f} and {one.together.rate:.1f} tokens/s")
                 if number:
                     side.rounds.append(one)
@@ -101,8 +101,8 @@ def measure(plan: Plan, tell: Tell) -> Result:
 
 
 @contextlib.contextmanager
-def _sides(plan: Plan, tell: Tell) -> Iterator[tuple[str, str]]:
-    """Where both listen."""
+def _sides(plan: Plan, tell: Tell) -> Iterator[tuple[Asked, Asked]]:
+    """Ours, and theirs."""
     card = Catalog.load().card(plan.model)
     files = sorted(fetch(card, cache_dir=None, offline=False).glob("*.gguf"))
     if not files:
@@ -112,12 +112,13 @@ def _sides(plan: Plan, tell: Tell) -> Iterator[tuple[str, str]]:
         room = card.max_tokens + plan.streams * (plan.new_tokens + 256)
         bare = stack.enter_context(_bare(files[0], plan, room))
         tell(f"starting {OURS}")
-        ours = Serving([plan.model], threads=plan.threads, profile=plan.profile)
-        yield stack.enter_context(ours).url, bare
+        serving = Serving([plan.model], threads=plan.threads, profile=plan.profile)
+        ours = stack.enter_context(serving)
+        yield Asked(ours.url, ours.pid, plan.model), bare
 
 
 @contextlib.contextmanager
-def _bare(file: Path, plan: Plan, room: int) -> Iterator[str]:
+def _bare(file: Path, plan: Plan, room: int) -> Iterator[Asked]:
     with tempfile.TemporaryDirectory(prefix="shoal-bench-") as home:
         port = free_port()
         url = f"http://127.0.0.1:{port}"
@@ -126,20 +127,20 @@ def _bare(file: Path, plan: Plan, room: int) -> Iterator[str]:
         server = Child(BARE, command, Path(home) / "log", without_settings())
         try:
             server.wait_until(lambda: answers(f"{url}/health"))
-            yield url
+            yield Asked(url, server.pid, plan.model)
         finally:
             server.end(signal.SIGTERM)
 
 
-async def _round(plan: Plan, url: str, number: int) -> Round:
+async def _round(plan: Plan, server: Asked, number: int) -> Round:
     rng = random.Random(f"prompts {number}")
     prompts = [
         f"{rng.random()} {text(rng, mixed_length(rng))}" for _ in range(plan.alone + plan.together)
     ]
     alone, together = prompts[: plan.alone], prompts[plan.alone :]
     return Round(
-        await ask(url, plan.model, alone, 1, plan.new_tokens),
-        await ask(url, plan.model, together, plan.streams, plan.new_tokens),
+        await ask(server, alone, 1, plan.new_tokens),
+        await ask(server, together, plan.streams, plan.new_tokens),
     )
 
 
@@ -150,10 +151,11 @@ def table(result: Result) -> str:
         "",
         "streams",
         "tokens/s",
+        "ours by theirs",
         "first token ms p50",
         "p99",
+        "CPU ms/token",
         "tokens",
-        "rate, ours by theirs",
     ]
     ours, bare = result.measured
     rows: list[list[object]] = []
@@ -165,11 +167,11 @@ def table(result: Result) -> str:
         for side in result.measured:
             found = [kind(one) for one in side.rounds]
             firsts = [text.first_s * 1e3 for one in found for text in one.texts]
-            tokens = sum(text.tokens for one in found for text in one.texts)
-            rate = statistics.median(one.rate for one in found)
             p50, p99 = (float(np.percentile(firsts, share)) for share in (50, 99))
-            ratio = _ratio(ours, bare, kind) if side is ours else ""
-            rows.append([side.name, streams, rate, p50, p99, tokens, ratio])
+            row: list[object] = [side.name, streams, statistics.median(one.rate for one in found)]
+            row += [_ratio(ours, bare, kind) if side is ours else "", p50, p99]
+            row.append(statistics.median(one.cpu_s * 1e3 / one.tokens for one in found))
+            rows.append([*row, sum(one.tokens for one in found)])
     told = f"{plan.model}, {plan.threads} thread(s), at most {plan.new_tokens} new tokens a text"
     return f"{told}\n\n{report.table(head, rows)}"
 
