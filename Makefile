@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Options for every `pip install`, such as the index of another torch build.
 PIP_ARGS ?=
 
-.PHONY: demo fleet test check format types imports pytest ecosystem bench chaos docs conformance lock lock-ecosystem clean help
+.PHONY: demo fleet contract test check format types imports pytest ecosystem bench chaos docs conformance lock lock-ecosystem clean help
 
 help:  ## Show this.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /make \1\t/' | expand -t 20
@@ -17,9 +17,14 @@ demo: .venv/.core  ## Serve a model on this machine, ask it for vectors, show wh
 	@$(BIN)/shoal demo
 
 fleet: .venv/.torch  ## Serve more models than fit in memory, of every task, and ask each of them.
+contract: .venv/.dev  ## Review a page of a contract with nine of them, and tell what each step cost.
+
+fleet: SCRIPT := ask
+contract: SCRIPT := contract
+fleet contract:
 	@$(BIN)/shoal models pull --zoo
 	@$(BIN)/shoal serve --config examples/fleet/serve.toml --log-level warning >/dev/null & \
-	  trap "kill $$!; wait" EXIT; $(BIN)/python examples/fleet/ask.py
+	  trap "kill $$!; wait" EXIT; $(BIN)/python examples/fleet/$(SCRIPT).py
 
 test: check pytest  ## Everything CI checks.
 

@@ -81,6 +81,15 @@ def test_what_a_model_held_is_known_once_it_went() -> None:
     assert made.copies(MODEL) == (0, 90)
 
 
+def test_the_runtime_of_a_model_is_known_once_it_went() -> None:
+    made = fleet(
+        pulse("a", msgspec.structs.replace(RESIDENT, runtime="onnx")), pulse("b", RESIDENT)
+    )
+    made.heard(pulse("a", None), 1.0)
+    assert made.runtime(MODEL) == "onnx"
+    assert made.runtime("other") is None
+
+
 def test_silent_workers_are_forgotten() -> None:
     made = fleet(pulse("a", RESIDENT))
     assert not made.forget_silent(silent_s(1))

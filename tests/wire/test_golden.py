@@ -174,6 +174,7 @@ EXAMPLES: dict[str, codec.Message] = {
                 2,
                 True,
                 42.5,
+                "torch",
             )
         },
         units_held=4,

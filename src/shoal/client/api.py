@@ -36,6 +36,7 @@ class Model(msgspec.Struct, frozen=True):
         state: ``resident``, ``loading`` or ``failed``; ``available`` while no worker has it.
         lanes: devices that hold it now.
         bytes: what one copy holds, or held, as measured; 0 until a worker told.
+        runtime: the kind that computes or computed it; None until a worker told.
     """
 
     id: str
@@ -53,6 +54,7 @@ class Model(msgspec.Struct, frozen=True):
     outputs: list[str] = []
     labels: list[str] = []
     instructed: list[str] = []
+    runtime: str | None = None
 
 
 class ModelList(msgspec.Struct, frozen=True):

@@ -22,6 +22,7 @@ class Fleet:
         self._pulses: dict[str, tuple[float, WorkerPulse]] = {}
         self._rates: dict[str, Rate] = {}
         self._bytes: dict[str, int] = {}  # of models that were resident, also once they went
+        self._runtimes: dict[str, str] = {}  # likewise
 
     def heard(self, pulse: WorkerPulse, now: float) -> None:
         """Take in a pulse; those of other pools do not count."""
@@ -29,6 +30,7 @@ class Fleet:
             self._pulses[pulse.worker] = (now, pulse)
             self._rates.clear()
             self._bytes |= {name: said.bytes for name, said in pulse.models.items() if said.bytes}
+            self._runtimes |= {name: m.runtime for name, m in pulse.models.items() if m.runtime}
 
     def forget_silent(self, now: float) -> bool:
         """Drop workers that have been silent for too long; whether there were any."""
@@ -63,6 +65,10 @@ class Fleet:
         said = [p.models[model] for _, p in self._pulses.values() if model in p.models]
         held = max((m.bytes for m in said), default=0)
         return sum(m.lanes for m in said), held or self._bytes.get(model, 0)
+
+    def runtime(self, model: str) -> str | None:
+        """The kind of runtime that computes or computed a model, as was said last."""
+        return self._runtimes.get(model)
 
     def rate(self, card: Card) -> Rate:
         """How fast `card` is answered; the card's own first guess before any worker has it."""

@@ -19,6 +19,7 @@ class ModelObject(msgspec.Struct, frozen=True):
         state: `resident`, `loading` or `failed`; `available` while no worker has it.
         instructed: tasks that take an `instruction` of the caller's.
         lanes: devices that hold it now; `bytes`: what one copy holds or held, 0 if not known.
+        runtime: the kind that computes or computed it; null until a worker told.
     """
 
     id: str
@@ -38,6 +39,7 @@ class ModelObject(msgspec.Struct, frozen=True):
     outputs: list[str] = []
     labels: list[str] = []
     instructed: list[str] = []
+    runtime: str | None = None
     object: str = "model"
 
 
@@ -79,4 +81,5 @@ class ModelsRoute:
             outputs=encode.outputs() if encode else [],
             labels=extract.labels if extract else [],
             instructed=card.tasks.instructed(),
+            runtime=self._gateway.fleet.runtime(card.name),
         )

@@ -154,6 +154,7 @@ class ModelPulse(msgspec.Struct, frozen=True, array_like=True):
         failures: loads that failed there in a row; 0 for one that failed on other workers alone.
         unserved: it failed since the packages of its runtime are not installed there.
         again_s: seconds until that worker may try again what failed; 0: not told, or now.
+        runtime: the kind of runtime that computes it there; empty: not told.
     """
 
     state: str
@@ -170,6 +171,7 @@ class ModelPulse(msgspec.Struct, frozen=True, array_like=True):
     failures: Count = 0
     unserved: bool = False
     again_s: Seconds = 0.0
+    runtime: str = ""
 
 
 class LaneMemory(msgspec.Struct, frozen=True, array_like=True):

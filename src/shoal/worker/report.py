@@ -118,6 +118,7 @@ class Report:
             model.failures,
             model.unserved,
             max(0.0, model.failed_until - time.monotonic()) if model.state == "failed" else 0.0,
+            model.spec.kind,
         )
 
     def _memory(self, lane: Lane) -> LaneMemory:
