@@ -234,7 +234,7 @@ class Server:
         finish: dict[str, Any] | None = None
         while finish is None:
             await asyncio.sleep(self.flags.token_s)
-            while SILENT in text.prompt and not text.aborted:
+            while (self.flags.mute or SILENT in text.prompt) and not text.aborted:
                 await asyncio.sleep(0.01)
             if text.aborted:
                 finish = _abort("Aborted", None)
@@ -373,7 +373,7 @@ def main() -> None:
         flags.add_argument(f"--{switch}", action="store_true")
     flags.add_argument("--token-s", type=float, default=0.002)
     flags.add_argument("--model-type", default="llama")
-    for switch in ("unhealthy", "old-routes", "fail-at-start"):
+    for switch in ("unhealthy", "mute", "old-routes", "fail-at-start"):
         flags.add_argument(f"--{switch}", action="store_true")
     read = flags.parse_args()
     read.original_logprob = os.environ.get("SGLANG_RETURN_ORIGINAL_LOGPROB") == "1"

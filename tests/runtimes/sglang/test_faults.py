@@ -147,6 +147,13 @@ def test_a_server_that_does_not_generate_yet(driver: Driver, folder: Path) -> No
             driver.load(load)
 
 
+def test_a_server_that_says_it_generates_and_does_not(driver: Driver, folder: Path) -> None:
+    with fake(folder, "--mute") as started:
+        load = load_of(folder, url=started.url, start_s=2.0)
+        with pytest.raises(ModelLoadFailed, match=r"generated no token in 2 s \(start_s\)"):
+            driver.load(load)
+
+
 def test_another_model(driver: Driver, folder: Path, tmp_path: Path) -> None:
     with fake(tmp_path / "other") as started:
         load = load_of(folder, url=started.url)

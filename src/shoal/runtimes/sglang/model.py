@@ -113,7 +113,13 @@ class Model:
             await self._ready(client)
             served = served_of(await client.described())
             served.check(load, self._config, self._options.serves)
-            untempered = await _tells_untempered(client)
+            async with asyncio.timeout(self._options.start_s):
+                untempered = await _tells_untempered(client)
+        except TimeoutError:
+            await client.close()
+            raise ModelLoadFailed(
+                f"{url} generated no token in {self._options.start_s:g} s (start_s)"
+            ) from None
         except BaseException:
             await client.close()
             raise
