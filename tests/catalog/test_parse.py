@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from shoal.catalog.card import (
     Memory,
     Multivector,
     Profile,
+    RuntimeKind,
     ScoreTask,
     Source,
     Sparse,
@@ -259,7 +261,8 @@ def test_errors_name_file_line_and_nearest_key(old: str, new: str, message: str)
     [
         (
             "{runtime: toch}",
-            "f.yaml:8: profiles.cpu.runtime: 'toch' is none of torch, candle, onnx, sglang, fake (did you mean 'torch'?)",
+            "f.yaml:8: profiles.cpu.runtime: 'toch' is none of "
+            f"{', '.join(get_args(RuntimeKind))} (did you mean 'torch'?)",
         ),
         ("{max_batch_tokens: 0}", "f.yaml:8: profiles.cpu.max_batch_tokens: must be above 0"),
         ("{max_batch_seconds: .nan}", "f.yaml:8: '.nan' is no plain number: write its digits"),
