@@ -40,7 +40,7 @@ def test_each_line_with_its_box(reader: Reader) -> None:
 
 
 def test_a_line_on_its_head_begins_at_its_other_end(reader: Reader) -> None:
-    bars = ((100, 100, 400, 130), RED), ((400, 100, 700, 130), GREEN)
+    bars = ((100, 100, 220, 130), RED), ((220, 100, 700, 130), GREEN)
     rows, _ = reader.read(picture(900, 800, *bars))
     assert said(rows) == ["gr"]
     first, _, third, _ = rows[0, 3:].reshape(4, 2)
@@ -48,8 +48,14 @@ def test_a_line_on_its_head_begins_at_its_other_end(reader: Reader) -> None:
     assert first[1] > third[1]
 
 
+def test_the_beginning_of_a_long_line_tells_which_way_up_it_stands(reader: Reader) -> None:
+    bars = ((100, 100, 400, 130), RED), ((400, 100, 700, 130), GREEN)
+    rows, _ = reader.read(picture(900, 800, *bars))
+    assert said(rows) == ["rg"]
+
+
 def test_a_line_that_climbs_is_laid_down(reader: Reader) -> None:
-    bars = ((100, 100, 130, 400), GREEN), ((100, 400, 130, 700), RED)
+    bars = ((100, 100, 130, 220), GREEN), ((100, 220, 130, 700), RED)
     rows, _ = reader.read(picture(900, 800, *bars))
     assert said(rows) == ["gr"]
     first, second, *_ = rows[0, 3:].reshape(4, 2)
