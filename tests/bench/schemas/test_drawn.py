@@ -28,7 +28,14 @@ def test_they_are_sound_and_hold_all_that_callers_use() -> None:
         Draft202012Validator.check_schema(schema(number))
         found |= _keys(schema(number))
     assert found > {"$defs", "$ref", "anyOf", "const", "enum", "format", "pattern"}
-    assert found > {"minItems", "maxItems", "minLength", "maxLength", "exclusiveMinimum"}
+    assert found > {
+        "minItems",
+        "maxItems",
+        "minLength",
+        "maxLength",
+        "exclusiveMinimum",
+        "multipleOf",
+    }
 
 
 @pytest.mark.parametrize(

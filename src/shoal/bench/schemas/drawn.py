@@ -1,8 +1,8 @@
 """JSON schemas as callers of structured outputs write them, the same ones from the same seed.
 
 Decides what a schema may hold: objects and arrays in each other, lengths, ranges, patterns, formats, choices,
-references. Texts and arrays have bounds, so that nearly everything that follows a schema comes to an end;
-none refers to itself, as a small model then goes deeper until it has no room.
+references. Texts, arrays and digits have bounds, and nothing refers to itself: a small model goes on with what
+has none until there is no room, and a text that is cut shows nothing.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class _Drawing:
             case 0:
                 return {"type": "string", "pattern": self._rng.choice(_PATTERNS), "maxLength": 40}
             case 1:
-                return {"type": "string", "format": self._rng.choice(_FORMATS)}
+                return {"type": "string", "format": self._rng.choice(_FORMATS), "maxLength": 40}
             case _:
                 least = self._rng.randint(0, 8)
                 most = least + self._rng.randint(0, 32)
@@ -100,7 +100,8 @@ class _Drawing:
 
     def _number(self) -> Schema:
         least = self._rng.randint(-100, 100) / 4
-        return {"type": "number", "minimum": least, "maximum": least + self._rng.choice((0.5, 50))}
+        most = least + self._rng.choice((0.5, 50))
+        return {"type": "number", "minimum": least, "maximum": most, "multipleOf": 0.25}
 
     def _choice(self) -> Schema:
         values: list[Any] = [self._name() for _ in range(self._rng.randint(1, 4))]
