@@ -105,6 +105,12 @@ def test_what_was_measured_for_the_card_goes_before_both_and_is_sure(card: Card)
     assert spec.load_s_estimate == LOAD_BASE_S + 1_500_000 / LOAD_BYTES_S
 
 
+def test_what_was_measured_for_a_profile_goes_before_that(card: Card) -> None:
+    card = msgspec.structs.replace(card, memory=Memory(weights_mb=1.5, held_mb=9))
+    spec = spec_of(card, Profile(runtime="gguf", held_mb=4))
+    assert (spec.bytes_estimate, spec.bytes_sure) == (4_000_000, True)
+
+
 def test_of_a_model_that_was_never_fetched_nothing_is_known(card: Card, tmp_path: Path) -> None:
     card = msgspec.structs.replace(card, source=Source(dir=str(tmp_path / "gone")))
     spec = spec_of(card, card.profile("cpu"), cached(card, None))

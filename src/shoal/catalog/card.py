@@ -255,6 +255,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
         max_batch_tokens: memory bound of one batch.
         threads: CPU threads that its batches use; None: those of the lane, the worker's setting.
         sequences: that are generated at once.
+        held_mb: as `Memory.held_mb`, where this one's runtime or numbers are others.
         options: passed to the runtime as they are, in `Load.options`.
     """
 
@@ -265,6 +266,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     max_batch_items: int = 256
     threads: int | None = None
     sequences: int = 8
+    held_mb: float | None = None
     cost: CostSeed = CostSeed()
     options: dict[str, Any] = {}
 

@@ -44,7 +44,7 @@ def spec_of(
     sees all of them in one size. `folder`: of its files; None: they are to be fetched. So is
     a model whose runtime lacks packages, which is found out then.
     """
-    seed, held_mb = profile.cost, card.memory.held_mb
+    seed, held_mb = profile.cost, profile.held_mb or card.memory.held_mb
     work: Work = "text" if card.tasks.generate is None else "generate"
     said = int((card.memory.weights_mb or 0) * 1e6)
     weights = said if said or folder is None else weights_bytes(folder)
