@@ -9,6 +9,7 @@ import pytest
 from shoal.catalog.card import Card
 from shoal.catalog.resolve import Catalog
 from shoal.runtimes.candle.configs import FAMILIES as ENCODERS
+from shoal.runtimes.gguf.runtime import FAMILIES as FILES
 from shoal.runtimes.onnx.encoders.heads import HEADS as ENCODED
 from shoal.runtimes.onnx.runtime import FAMILIES as GRAPHS
 from shoal.runtimes.torch.families.known import FAMILIES
@@ -20,6 +21,7 @@ CODE: dict[str, tuple[Collection[str], Collection[str]]] = {
     "torch": (FAMILIES, {*HEADS, GENERATE}),
     "candle": (ENCODERS, {"dense"}),
     "onnx": (GRAPHS, {"ocr", *ENCODED}),
+    "gguf": (FILES, {"generate"}),
 }
 
 
