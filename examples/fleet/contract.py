@@ -85,6 +85,7 @@ class Row(NamedTuple):
 
     step: str
     model: str
+    runtime: str
     ms: float
     prompt_tokens: int
     new_tokens: int
@@ -267,7 +268,7 @@ class Review:
             for error in told.errors.values():
                 raise error
             tokens = int(told.tokens.sum()), 0
-        self.ledger.append(Row(step, model, took_ms, *tokens))
+        self.ledger.append(Row(step, model, runtime_of(self._client, model), took_ms, *tokens))
         _tell(step, shown(answer))
         return answer
 
@@ -289,13 +290,16 @@ def _weights(row: object) -> dict[int, float]:
     return dict(zip(row.indices.tolist(), row.values.tolist(), strict=True))
 
 
-def runtimes(client: shoal.Client, names: set[str]) -> dict[str, str]:
-    """Which kind of runtime computed each model, as workers tell with their pulses."""
+def runtime_of(client: shoal.Client, name: str) -> str:
+    """Which kind of runtime computes a model, as workers tell with their pulses, twice a second.
+
+    Asked while the model is there: one that comes and goes between two pulses is told by none.
+    """
     until = time.monotonic() + TOLD_S
     while True:
-        told = {model.id: model.runtime for model in client.models() if model.id in names}
-        if all(told.values()) or time.monotonic() > until:
-            return {name: runtime or "?" for name, runtime in told.items()}
+        told = next(model.runtime for model in client.models() if model.id == name)
+        if told or time.monotonic() > until:
+            return told or "?"
         time.sleep(0.1)
 
 
@@ -311,11 +315,10 @@ def main() -> None:
         wait(client)
         review = Review(client, official)
         review.all()
-        kinds = runtimes(client, {row.model for row in review.ledger})
     print(f"\n{'step':<12}{'model':<25}{'runtime':<9}{'ms':>6}{'prompt':>8}{'new':>5}")
-    for step, model, ms, prompt_tokens, new_tokens in review.ledger:
-        print(f"{step:<12}{model:<25}{kinds[model]:<9}{ms:6.0f}{prompt_tokens:8}{new_tokens:5}")
-    print(f"{len(review.ledger)} steps, {len(kinds)} models")
+    for step, model, runtime, ms, prompt_tokens, new_tokens in review.ledger:
+        print(f"{step:<12}{model:<25}{runtime:<9}{ms:6.0f}{prompt_tokens:8}{new_tokens:5}")
+    print(f"{len(review.ledger)} steps, {len({row.model for row in review.ledger})} models")
 
 
 if __name__ == "__main__":
