@@ -11,7 +11,7 @@ from shoal.broker.connection import Connection
 from shoal.broker.server import BrokerServer
 from shoal.broker.streams import ensure_streams
 from shoal.settings import CommonSettings, WorkerSettings
-from shoal.worker.main import Worker
+from shoal.worker.service import Worker
 
 from .scripted import ScriptedGateway, until
 

@@ -9,7 +9,7 @@ import pytest
 
 from shoal.errors import ModelLoadFailed, SourceError
 from shoal.worker.files import FETCHES, Fetches, guarded
-from shoal.worker.main import Worker
+from shoal.worker.service import Worker
 
 from .conftest import StartWorker
 

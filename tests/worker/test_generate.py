@@ -17,7 +17,7 @@ from shoal.settings import WorkerSettings
 from shoal.values import GenerateParams
 from shoal.wire.objects import Generation
 from shoal.wire.queue import Piece, Reply, Unit
-from shoal.worker.main import Worker
+from shoal.worker.service import Worker
 from tests.worker.scripted import ScriptedGateway, until
 from tests.worker.text.chats import of_bytes
 

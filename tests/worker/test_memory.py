@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from shoal.settings import WorkerSettings
-from shoal.worker.lanes import LaneSpec
+from shoal.worker.lanespec import LaneSpec
 from shoal.worker.memory import CPU_SHARE, budgets, usable_bytes
 
 SETTINGS = WorkerSettings()

@@ -17,7 +17,7 @@ from shoal.settings import CommonSettings
 from shoal.telemetry.metrics import WorkerMetrics
 from shoal.wire.queue import Unit
 from shoal.worker.claims import Claims
-from shoal.worker.main import Worker
+from shoal.worker.service import Worker
 
 from .conftest import CARD, StartWorker
 from .scripted import ScriptedGateway, until

@@ -20,7 +20,7 @@ from shoal.tasks.late import unit
 from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams, TokenizeParams
 from shoal.wire.outputs import Output, read_outputs
 from shoal.wire.queue import Reply
-from shoal.worker.main import Worker
+from shoal.worker.service import Worker
 from tests.worker.scripted import ScriptedGateway, until
 from tests.worker.text.conftest import bert_like
 

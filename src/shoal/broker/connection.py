@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 import math
-import ssl
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -21,12 +20,9 @@ from shoal.broker import options
 from shoal.broker.answers import decoded, sequence, sequence_if_expected
 from shoal.broker.base import Handler
 from shoal.broker.client import Client
+from shoal.broker.refusals import refusal, told
 from shoal.broker.replies import Replies
-from shoal.errors import (
-    BrokerError,
-    PayloadTooLarge,
-    Unavailable,
-)
+from shoal.errors import PayloadTooLarge, Unavailable
 from shoal.settings import CommonSettings
 
 _log = logging.getLogger(__name__)
@@ -90,7 +86,7 @@ class Connection:
             await self._client.abandon()
             raise Unavailable(
                 f"cannot reach the broker at {options.redacted(servers)} within {wait_s:g} s: "
-                f"{_text(self._last_error or error)}; is nats-server running there?"
+                f"{told(self._last_error or error)}; is nats-server running there?"
             ) from None
         except BaseException:
             await self._client.abandon()
@@ -256,25 +252,13 @@ class Connection:
             # While it is away there is one for each try to come back, four a second.
             level = logging.WARNING if self.connected else logging.DEBUG
             _log.log(level, "broker_error", extra=self._fields(error))
-        elif "uthoriz" in str(error) or "uthentic" in str(error):
-            raise BrokerError(
-                f"the broker refuses us ({_text(error)}): check broker_credentials, broker_token "
-                "or the user in broker_url"
-            )
-        elif isinstance(error, errors.SecureConnRequiredError):
-            raise BrokerError(
-                "TLS was asked for (tls:// or broker_ca) but the broker does not offer it"
-            )
-        elif isinstance(error, ssl.SSLCertVerificationError):
-            raise BrokerError(
-                f"the broker's certificate is not trusted ({error.verify_message}): "
-                "set broker_ca to the CA that signed it"
-            )
+        elif (refused := refusal(error)) is not None:
+            raise refused
 
     def _fields(self, error: Exception | None = None) -> dict[str, object]:
         fields: dict[str, object] = {"connection": self.name}
         if error is not None:
-            fields["error"] = _text(error)
+            fields["error"] = told(error)
         return {"fields": fields}
 
     def _lost(self, error: Exception) -> None:
@@ -294,7 +278,3 @@ class Connection:
         _log.info("broker_reconnected", extra=self._fields())
         if self._on_reconnected is not None:
             self._on_reconnected()
-
-
-def _text(error: Exception) -> str:
-    return str(error) or type(error).__name__

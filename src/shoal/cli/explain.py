@@ -13,7 +13,7 @@ from shoal.catalog.resolve import Catalog
 from shoal.runtimes.packages import NEEDED, missing
 from shoal.settings import WorkerSettings
 from shoal.worker.devices import lanes_of
-from shoal.worker.lanes import LaneSpec
+from shoal.worker.lanespec import LaneSpec
 
 
 def explain(settings: WorkerSettings) -> None:

@@ -18,6 +18,7 @@ from shoal.core.delivery import Units
 from shoal.core.dispatch import Dispatch
 from shoal.core.events import Instruction
 from shoal.core.groups import Audience
+from shoal.core.isolation import Isolation
 from shoal.core.lanes import Lane
 from shoal.core.models import ModelState
 from shoal.core.packing import Limits, Packing
@@ -71,6 +72,7 @@ class WorkerCore:
         in_use = self._pulls.sources.in_use
         held = (self.lanes, self.models, self.units)
         self._dispatch = Dispatch(*held, config.margin_s, in_use, seats)
+        self._isolation = Isolation(*held)
 
     def handle(self, event: ev.Event, now: float) -> list[Instruction]:
         """Take in what happened at `now` and decide; returns what to do, in order."""
@@ -154,7 +156,7 @@ class WorkerCore:
             case ev.Cancelled():
                 return self.units.cancelled(event.requests, now)
             case ev.BatchFailed():
-                return self._dispatch.failed(event, now, self._packing.relieve)
+                return self._isolation.failed(event, now, self._packing.relieve)
             case ev.Fetched() | ev.Loaded():
                 out = self._packing.react(event, now)
                 return out + self._fail_units(self.models[event.model], now)
@@ -263,7 +265,7 @@ class WorkerCore:
         loading = lane.loading is not None and self.models[lane.loading].spec.kind == event.kind
         computing = lane.computing(event.kind) and not loading
         self._packing.runtime_ended(lane, event.kind)
-        out = self._dispatch.runtime_died(lane, event.kind, event.reason, now, guilty=computing)
+        out = self._isolation.runtime_died(lane, event.kind, event.reason, now, guilty=computing)
         for model in self._processes.died(lane, event.kind, event.reason, now, computing=computing):
             out += self._fail_units(model, now)
         return out

@@ -12,7 +12,8 @@ import secrets
 
 from shoal.errors import ConfigError, Unauthorized
 from shoal.gateway.headers import Header
-from shoal.gateway.http import Request, Response
+from shoal.gateway.request import Request
+from shoal.gateway.response import Response
 from shoal.settings import GatewaySettings
 
 #: Seconds for which a browser may keep the answer to a preflight; Chrome takes no more.

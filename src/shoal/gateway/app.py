@@ -18,17 +18,11 @@ from shoal.errors import (
     Unavailable,
 )
 from shoal.gateway.access import Access
+from shoal.gateway.asgi import Receive, Scope, Send
 from shoal.gateway.envelope import Envelope, error_response, native
 from shoal.gateway.headers import Header
-from shoal.gateway.http import (
-    JOIN_MOST_BYTES,
-    EventStream,
-    Receive,
-    Request,
-    Response,
-    Scope,
-    Send,
-)
+from shoal.gateway.request import Request
+from shoal.gateway.response import JOIN_MOST_BYTES, EventStream, Response
 from shoal.gateway.router import Route, Router
 from shoal.gateway.routes import routes
 from shoal.gateway.service import Gateway

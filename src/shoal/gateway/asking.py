@@ -16,9 +16,10 @@ from shoal.gateway.body import ItemLimits
 from shoal.gateway.envelope import Envelope, error_response, item_failed
 from shoal.gateway.feed import Feed
 from shoal.gateway.headers import asked_timeout_s
-from shoal.gateway.http import Request, Response
 from shoal.gateway.job import Job
 from shoal.gateway.replies import Answer, ItemAnswer, items_of
+from shoal.gateway.request import Request
+from shoal.gateway.response import Response
 from shoal.gateway.service import Gateway
 from shoal.gateway.standing import asked_class, standing_of
 from shoal.gateway.units import answer_size

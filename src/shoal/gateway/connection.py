@@ -14,8 +14,8 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from shoal.errors import HeadTimeout, HeadTooLarge, InvalidRequest, ShoalError
+from shoal.gateway.asgi import CONNECTION
 from shoal.gateway.envelope import error_response
-from shoal.gateway.http import CONNECTION
 from shoal.gateway.onewrite import OneWriteProtocol
 
 #: Request line and headers; what comes in one read of the socket may pass it.

@@ -10,7 +10,7 @@ import msgspec
 
 from shoal.errors import ErrorInfo
 from shoal.gateway.headers import MSGPACK, Header
-from shoal.gateway.http import Response
+from shoal.gateway.response import Response
 
 Envelope = Callable[[ErrorInfo], dict[str, Any]]
 

@@ -17,10 +17,11 @@ from shoal.gateway.asking import Answers, Question, ask, card_for, item_limits, 
 from shoal.gateway.body import KINDS, MAP, BodyDecoder, ItemLimits, checked_items
 from shoal.gateway.envelope import native
 from shoal.gateway.feed import Growth
-from shoal.gateway.http import EventStream, Request, Response
 from shoal.gateway.native import ITEM_SCHEMA, body_encoding, native_response
 from shoal.gateway.render import item_shape
 from shoal.gateway.replies import ItemAnswer
+from shoal.gateway.request import Request
+from shoal.gateway.response import EventStream, Response
 from shoal.gateway.sampling import GenerateOptions, drawn_seeds, generate_params
 from shoal.gateway.service import Gateway
 from shoal.gateway.streaming import event, event_stream

@@ -7,7 +7,8 @@ import asyncio
 import msgspec
 
 from shoal import __version__
-from shoal.gateway.http import Request, Response
+from shoal.gateway.request import Request
+from shoal.gateway.response import Response
 from shoal.gateway.service import Gateway
 
 

@@ -16,6 +16,7 @@ from shoal.catalog.card import Card
 from shoal.core import admission_events as ev
 from shoal.core.admission import Admission
 from shoal.errors import ProtocolError, ReaderTooSlow, ShoalError, Unavailable
+from shoal.gateway.calls import Calls
 from shoal.gateway.feed import Feed
 from shoal.gateway.fleet import Fleet
 from shoal.gateway.job import Call, Job
@@ -27,7 +28,7 @@ from shoal.settings import GatewaySettings
 from shoal.telemetry import log
 from shoal.telemetry.metrics import GatewayMetrics
 from shoal.values import GenerateParams
-from shoal.wire.queue import GatewayPulse, Piece, Reply, ReplyPart, decode_queue
+from shoal.wire.queue import GatewayPulse, Piece, Reply
 
 OnGone = Callable[[], None]
 
@@ -57,10 +58,8 @@ class Inflight:
         )
         self._joiner = PartJoiner()
         self.uploads = Uploads(settings, broker.max_payload, metrics, self._handle)
-        self._calls: dict[str, Call] = {}
+        self._calls = Calls()
         self._cards: dict[str, Card] = {}
-        self._idle = asyncio.Event()
-        self._idle.set()
         self._resume: asyncio.TimerHandle | None = None
         self.announce: Callable[[], None] = lambda: None
 
@@ -79,7 +78,7 @@ class Inflight:
 
     async def idle(self) -> None:
         """Return when no request waits."""
-        await self._idle.wait()
+        await self._calls.idle()
 
     def outstanding(self) -> ev.Outstanding:
         """What there is to tell of what waits."""
@@ -148,9 +147,8 @@ class Inflight:
         units = {f"{job.key}.{number}": span for number, span in enumerate(spans)}
         call = Call(job, units, asyncio.get_running_loop().time() + job.timeout_s, feed)
         call.payloads = self.uploads.of(job)
-        self._calls[job.key] = call
+        self._calls.add(call)
         self._cards[job.card.name] = job.card
-        self._idle.clear()
         return call
 
     def _arrival(self, call: Call) -> ev.Arrived:
@@ -170,9 +168,7 @@ class Inflight:
     def _close(self, call: Call) -> None:
         if call.done.cancel() or call.done.cancelled():
             self._handle(ev.ClientGone(call.job.key))
-        del self._calls[call.job.key]
-        if not self._calls:
-            self._idle.set()
+        self._calls.remove(call)
         self.uploads.end(call)
         if call.timer is not None:
             call.timer.cancel()
@@ -192,25 +188,18 @@ class Inflight:
     def on_reply(self, data: bytes, reply: str, status: str | None, subject: str) -> None:
         """A message on this gateway's reply subject."""
         try:
-            message = decode_queue(data)
-            if isinstance(message, ReplyPart):
-                whole = self._joiner.add(message)
-                if whole is None:
-                    return
-                message = decode_queue(whole)
+            message = self._joiner.read(data)
             if isinstance(message, Piece):
                 self._on_piece(message)
-                return
-            if not isinstance(message, Reply):
-                raise ProtocolError(f"a {type(message).__name__} is no reply")
         except ProtocolError:
             self._metrics.error(ProtocolError.code)
             return
-        self._perform(self._decide(ev.Replied(message.unit, message.ack, reply)), message)
+        if isinstance(message, Reply):
+            self._perform(self._decide(ev.Replied(message.unit, message.ack, reply)), message)
 
     def _on_piece(self, piece: Piece) -> None:
         """Raises `ProtocolError`. Nobody waits for it any more, or for pieces at all: that is fine."""
-        call = self._call_of(piece.unit)
+        call = self._calls.of(piece.unit)
         if call is None or call.feed is None or piece.unit not in call.spans:
             return
         span = call.spans[piece.unit]
@@ -223,7 +212,7 @@ class Inflight:
 
     def reconnected(self) -> None:
         """Sequences say nothing any more: the broker may have lost its disk, and counts anew."""
-        for call in self._calls.values():
+        for call in self._calls:
             call.sequences.clear()
 
     def rates_changed(self) -> None:
@@ -260,13 +249,14 @@ class Inflight:
                 case ev.Publish():
                     self._publish(instruction.unit)
                 case ev.Keep():
-                    self._keep(instruction.unit, reply)
+                    assert reply is not None, "an answer came, and is kept"
+                    self._calls.keep(instruction.unit, reply)
                 case ev.Ack():
                     self._outbox.ack(instruction.ack, instruction.inbox)
                 case ev.Complete():
-                    self._finish(instruction.request, None)
+                    self._calls.finish(instruction.request, None)
                 case ev.Fail():
-                    self._finish(instruction.request, instruction.error)
+                    self._calls.finish(instruction.request, instruction.error)
                 case ev.Discard():
                     if instruction.duplicate:
                         self._metrics.duplicate_reply()
@@ -279,7 +269,7 @@ class Inflight:
                     assert_never(never)
 
     def _publish(self, unit: str) -> None:
-        call = self._call_of(unit)
+        call = self._calls.of(unit)
         if call is not None:
             self._outbox.publish(call, unit)
 
@@ -287,25 +277,6 @@ class Inflight:
         call = self._calls.get(request)
         if call is not None:
             self._outbox.cancel(call)
-
-    def _call_of(self, unit: str) -> Call | None:
-        return self._calls.get(unit.rpartition(".")[0])
-
-    def _keep(self, unit: str, reply: Reply | None) -> None:
-        call = self._call_of(unit)
-        if call is not None and reply is not None:
-            answer = call.answers[unit] = Answer(call.spans[unit], reply)
-            if call.feed is not None:
-                call.feed.end(answer)
-
-    def _finish(self, request: str, error: ShoalError | None) -> None:
-        call = self._calls.get(request)
-        if call is None or call.done.done():
-            return
-        if error is None:
-            call.done.set_result(None)
-        else:
-            call.done.set_exception(error)
 
 
 def _told_of_failure(feed: Feed, done: asyncio.Future[None]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from shoal.catalog.card import Card
-from shoal.gateway.http import Request, Response
+from shoal.gateway.request import Request
+from shoal.gateway.response import Response
 from shoal.gateway.service import Gateway
 
 

@@ -15,9 +15,10 @@ from shoal.gateway.asking import Answers, Question, ask, card_for, item_limits, 
 from shoal.gateway.body import ItemLimits
 from shoal.gateway.envelope import error_response, native
 from shoal.gateway.headers import JSON, MSGPACK, MSGPACK_TYPES, media_type
-from shoal.gateway.http import Request, Response
 from shoal.gateway.render import json_list, located, msgpack_list
 from shoal.gateway.replies import ItemAnswer
+from shoal.gateway.request import Request
+from shoal.gateway.response import Response
 from shoal.gateway.service import Gateway
 from shoal.values import Encoding, Task
 from shoal.wire.codec import Buffer

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from shoal import __version__
-from shoal.gateway.http import Request, Response
 from shoal.gateway.operations import OPERATIONS, Operation
+from shoal.gateway.request import Request
+from shoal.gateway.response import Response
 from shoal.gateway.service import Gateway
 from shoal.gateway.standing import CLASSES, PRIORITY_MOST
 from shoal.settings import GatewaySettings

@@ -13,7 +13,7 @@ from shoal.gateway.units import Span
 from shoal.wire.codec import Buffer
 from shoal.wire.memory import unwritten
 from shoal.wire.outputs import Row, read_outputs
-from shoal.wire.queue import Reply, ReplyPart
+from shoal.wire.queue import Piece, Reply, ReplyPart, decode_queue
 
 #: Bytes of unjoined chunks held in all; beyond it the oldest answer is dropped, and comes again
 #: when its worker resends.
@@ -71,6 +71,18 @@ class PartJoiner:
         self._most_bytes = most_bytes
         self._pending: dict[tuple[str, str], _Pending] = {}
         self.bytes = 0
+
+    def read(self, data: Buffer) -> Reply | Piece | None:
+        """What a message to a gateway says; None: chunks of its answer are missing. Raises `ProtocolError`."""
+        message = decode_queue(data)
+        if isinstance(message, ReplyPart):
+            whole = self.add(message)
+            if whole is None:
+                return None
+            message = decode_queue(whole)
+        if not isinstance(message, Reply | Piece):
+            raise ProtocolError(f"a {type(message).__name__} is no reply")
+        return message
 
     def add(self, part: ReplyPart) -> Buffer | None:
         """The encoded `Reply` if `part` was its last missing chunk. Raises `ProtocolError`."""

@@ -9,7 +9,8 @@ import msgspec
 
 from shoal.errors import MethodNotAllowed, NotFound, closest
 from shoal.gateway.envelope import Envelope, native
-from shoal.gateway.http import EventStream, Request, Response
+from shoal.gateway.request import Request
+from shoal.gateway.response import EventStream, Response
 
 #: Two paths are alike by what comes after it: `/v1/` alone would make any two of them near.
 _VERSION = re.compile(r"^/+(v[0-9]+/+)*")

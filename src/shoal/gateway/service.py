@@ -16,8 +16,8 @@ from shoal.broker.streams import ensure_streams
 from shoal.catalog.resolve import Catalog
 from shoal.core.admission_events import Outstanding
 from shoal.errors import BrokerError, PayloadTooLarge, ProtocolError, Unavailable
+from shoal.gateway.budget import BodyBudget
 from shoal.gateway.fleet import Fleet
-from shoal.gateway.http import BodyBudget
 from shoal.gateway.inflight import Inflight
 from shoal.gateway.unread import Unread
 from shoal.settings import GatewaySettings

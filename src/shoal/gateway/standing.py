@@ -12,7 +12,7 @@ from typing import get_args
 import msgspec
 
 from shoal.errors import InvalidRequest, nearest
-from shoal.gateway.http import Request
+from shoal.gateway.request import Request
 from shoal.values import TrafficClass, whole_number
 
 PRIORITY_MOST = 10

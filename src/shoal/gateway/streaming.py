@@ -16,7 +16,8 @@ from shoal.errors import ErrorInfo, RequestCancelled, ShoalError
 from shoal.gateway.asking import Answers, Question, refusal, stream
 from shoal.gateway.envelope import Envelope
 from shoal.gateway.feed import Growth
-from shoal.gateway.http import EventStream, Request, Response
+from shoal.gateway.request import Request
+from shoal.gateway.response import EventStream, Response
 from shoal.gateway.service import Gateway
 
 #: A comment, which every reader of events skips.

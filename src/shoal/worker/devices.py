@@ -7,7 +7,7 @@ from pathlib import Path
 
 from shoal.errors import ConfigError
 from shoal.settings import WorkerSettings
-from shoal.worker.lanes import LaneSpec
+from shoal.worker.lanespec import LaneSpec
 
 KINDS = ("cpu", "cuda", "mps")
 

@@ -1,49 +1,32 @@
 """The runtime processes of a worker's lanes: performs `StartRuntime`, `Fetch`, `Load`, `Run`.
 
-It turns what processes say and how they end into events and callbacks; what follows from them
-is the core's decision.
+It turns how processes start and end into events, as `hearing` does with what they say; what follows
+from them is the core's decision.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
 
-import msgspec
-
-from shoal.catalog.card import Card, Profile
-from shoal.catalog.choice import chosen
+from shoal.catalog.card import Card
 from shoal.catalog.resolve import Catalog
 from shoal.core import events as ev
-from shoal.errors import ErrorInfo, ShoalError
-from shoal.runtimes.base import OutOfMemory
+from shoal.errors import ShoalError
 from shoal.runtimes.link import RuntimeProcess
 from shoal.runtimes.packages import missing
 from shoal.runtimes.spec import RuntimeSpec
 from shoal.settings import WorkerSettings
 from shoal.telemetry import log
 from shoal.telemetry.background import background
-from shoal.wire.socket import (
-    AskStats,
-    CancelBatch,
-    Chunk,
-    Done,
-    Failed,
-    FromRuntime,
-    Generate,
-    Generated,
-    Loaded,
-    Run,
-    Stats,
-    Unload,
-    Unloaded,
-)
+from shoal.wire.socket import AskStats, CancelBatch, Generate, Run, Unload
 from shoal.worker.files import Fetches, guarded
+from shoal.worker.hearing import Hearing
 from shoal.worker.hears import Hears
 from shoal.worker.holding import tensor_bytes
+from shoal.worker.lanespec import LaneSpec
 from shoal.worker.models import files_of, load_of, loaded_of, preparer_of
 from shoal.worker.prepared import Preparer
 from shoal.worker.probes import Probes
@@ -52,23 +35,6 @@ _log = log.get(__name__)
 
 #: A runtime that was told to end has nothing to do any more.
 STOP_GRACE_S = 5.0
-
-
-class LaneSpec(msgspec.Struct, frozen=True):
-    """One device, the threads its runtimes may use, and its kinds, as profiles are named, best first.
-
-    `only`: the first kind's profile was asked for, and no other takes its place.
-    """
-
-    id: str
-    device: str
-    threads: int
-    kinds: tuple[str, ...] = ()
-    only: bool = False
-
-    def profile(self, card: Card) -> Profile:
-        """What a model runs with here; it may lack packages, if whatever suits does."""
-        return chosen(card, self.kinds, missing, only=self.only).profile
 
 
 class Lanes:
@@ -94,7 +60,7 @@ class Lanes:
         self._hears = hears
         self._before_load = before_load
         self._probes = Probes()
-        self._computed_at: dict[str, float] = {}
+        self._hearing = Hearing(hears, self._probes, self._forget)
         self._processes: dict[tuple[str, str], RuntimeProcess] = {}
         self._kinds: dict[tuple[str, str], str] = {}  # (lane, model) -> kind it is loaded in
         self._tasks: set[asyncio.Task[None]] = set()
@@ -154,14 +120,6 @@ class Lanes:
         if process is not None:
             process.send(Unload(model))
 
-    def _unloaded(self, lane: str, model: str) -> None:
-        self._forget(lane, model)
-        self._hears.emit(ev.Evicted(lane, model))
-
-    def _load_failed(self, lane: str, model: str, reason: str, *, full: bool = False) -> None:
-        self._forget(lane, model)
-        self._hears.load_failed(lane, model, reason, out_of_memory=full)
-
     def _forget(self, lane: str, model: str) -> None:
         """Its tokenizer goes with the last copy: some take a hundred megabytes of this process."""
         self._kinds.pop((lane, model), None)
@@ -200,7 +158,7 @@ class Lanes:
 
     def computed_at(self, lane: str) -> float:
         """When the lane last answered a forward pass; minus infinity if it never did."""
-        return self._computed_at.get(lane, float("-inf"))
+        return self._hearing.computed_at.get(lane, float("-inf"))
 
     async def probe(self, lane: str, model: str) -> None:
         """A forward pass of one short item, straight to the runtime. Raises `Unavailable`."""
@@ -222,7 +180,7 @@ class Lanes:
         spec = self.specs[lane]
         process = RuntimeProcess(
             RuntimeSpec(kind, spec.device, spec.threads),
-            lambda message: self._heard(lane, kind, message),
+            lambda message: self._hearing.heard(lane, kind, message),
             lambda code, tail: self._exited(lane, kind, code, tail),
         )
         try:
@@ -262,40 +220,6 @@ class Lanes:
                 guarded, loaded_of, card, folder, profile, self._settings
             )
         except ShoalError as error:
-            self._load_failed(lane, model, error.message)
+            self._hearing.load_failed(lane, model, error.message)
             return
         process.send(load_of(card, loaded, profile))
-
-    def _heard(self, lane: str, kind: str, message: FromRuntime) -> None:
-        match message:
-            case Done():
-                self._computed_at[lane] = time.monotonic()
-                if not self._probes.answered(message.batch):
-                    self._hears.batch_done(lane, message)
-            case Chunk():
-                self._computed_at[lane] = time.monotonic()
-                if message.batch >= 0:  # else of a probe
-                    self._hears.chunk(lane, kind, message)
-            case Generated():
-                self._computed_at[lane] = time.monotonic()
-                if not self._probes.answered(message.batch):
-                    self._hears.generated(lane, message)
-            case Loaded():
-                self._hears.loaded(lane, message)
-            case Failed(batch=int(batch)):
-                error = ErrorInfo(message.code, message.message)
-                if not self._probes.answered(batch, message.message):
-                    self._hears.batch_failed(lane, batch, error)
-            case Failed(model=str(model)):
-                full = message.code == OutOfMemory.code
-                self._load_failed(lane, model, message.message, full=full)
-            case Unloaded():
-                self._unloaded(lane, message.model)
-            case Stats():
-                self._hears.emit(ev.StatsSeen(lane, kind, message.rss_bytes, message.models))
-            case Failed():
-                _log.event("runtime_complained", level="warning", lane=lane, error=message.message)
-            case _:
-                _log.event(
-                    "unexpected_message", level="warning", lane=lane, kind=type(message).__name__
-                )

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from shoal.settings import WorkerSettings
-from shoal.worker.lanes import LaneSpec
+from shoal.worker.lanespec import LaneSpec
 
 #: Share of the memory that models on CPU lanes may hold in all. The rest is for what no model
 #: accounts for: 0.3 to 0.5 GB of libraries a runtime, the largest batch, gateway and broker beside it,

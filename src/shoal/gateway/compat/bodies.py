@@ -8,7 +8,7 @@ from shoal.errors import UnsupportedMediaType
 from shoal.gateway.asking import read_body
 from shoal.gateway.body import BodyDecoder
 from shoal.gateway.headers import JSON, media_type
-from shoal.gateway.http import Request
+from shoal.gateway.request import Request
 from shoal.gateway.service import Gateway
 
 

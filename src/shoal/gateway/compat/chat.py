@@ -31,7 +31,8 @@ from shoal.gateway.compat.generation import (
 )
 from shoal.gateway.compat.messages import MESSAGES_SCHEMA, conversation
 from shoal.gateway.envelope import openai
-from shoal.gateway.http import EventStream, Request, Response
+from shoal.gateway.request import Request
+from shoal.gateway.response import EventStream, Response
 from shoal.gateway.sampling import GenerateOptions, generate_params
 from shoal.gateway.service import Gateway
 from shoal.gateway.streaming import Failing, event_stream

@@ -37,8 +37,9 @@ from shoal.gateway.envelope import openai
 from shoal.gateway.feed import Growth
 from shoal.gateway.generate import Counts, counts_of
 from shoal.gateway.growing import read_generation
-from shoal.gateway.http import EventStream, Request, Response
 from shoal.gateway.replies import ItemAnswer
+from shoal.gateway.request import Request
+from shoal.gateway.response import EventStream, Response
 from shoal.gateway.sampling import generate_params
 from shoal.gateway.service import Gateway
 from shoal.gateway.streaming import DONE, Failing, event, event_stream

@@ -15,10 +15,11 @@ from shoal.gateway.body import BodyDecoder, checked_items
 from shoal.gateway.compat.bodies import read_json
 from shoal.gateway.compat.inputs import INPUT_SCHEMA, inputs
 from shoal.gateway.envelope import openai
-from shoal.gateway.http import Request, Response
 from shoal.gateway.options import EncodeOptions, checked_params
 from shoal.gateway.render import Vector, base64_text, json_list
 from shoal.gateway.replies import ItemAnswer
+from shoal.gateway.request import Request
+from shoal.gateway.response import Response
 from shoal.gateway.service import Gateway
 
 

@@ -18,8 +18,9 @@ from shoal.gateway.compat.bodies import read_json
 from shoal.gateway.compat.inputs import inputs
 from shoal.gateway.envelope import openai
 from shoal.gateway.extract import told
-from shoal.gateway.http import Request, Response
 from shoal.gateway.replies import ItemAnswer
+from shoal.gateway.request import Request
+from shoal.gateway.response import Response
 from shoal.gateway.service import Gateway
 from shoal.values import ExtractParams
 

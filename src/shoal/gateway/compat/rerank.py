@@ -19,7 +19,8 @@ from shoal.errors import ErrorInfo, InvalidItem, InvalidRequest
 from shoal.gateway.asking import Answers, Question, ask, card_for, item_limits, refusal
 from shoal.gateway.body import KINDS, MAP, TEXT, BodyDecoder, checked_items
 from shoal.gateway.compat.bodies import read_json
-from shoal.gateway.http import Request, Response
+from shoal.gateway.request import Request
+from shoal.gateway.response import Response
 from shoal.gateway.score import checked_query, document_tokens, score_of
 from shoal.gateway.service import Gateway
 from shoal.tasks.score import sigmoid

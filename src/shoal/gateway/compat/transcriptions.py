@@ -22,7 +22,8 @@ from shoal.gateway.compat.multipart import Field, read_form
 from shoal.gateway.compat.subtitles import srt, vtt
 from shoal.gateway.envelope import openai
 from shoal.gateway.extract import ExtractOptions, extract_params, told
-from shoal.gateway.http import Request, Response
+from shoal.gateway.request import Request
+from shoal.gateway.response import Response
 from shoal.gateway.service import Gateway
 
 PLAIN = b"text/plain; charset=utf-8"

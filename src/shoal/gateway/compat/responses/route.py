@@ -21,7 +21,8 @@ from shoal.gateway.compat.responses.items import messages
 from shoal.gateway.envelope import openai
 from shoal.gateway.generate import counts_of
 from shoal.gateway.growing import read_generation
-from shoal.gateway.http import EventStream, Request, Response
+from shoal.gateway.request import Request
+from shoal.gateway.response import EventStream, Response
 from shoal.gateway.sampling import generate_params
 from shoal.gateway.service import Gateway
 from shoal.gateway.streaming import Failing, event_stream

@@ -20,8 +20,9 @@ from shoal.gateway.compat.tei.bodies import PredictBody, PredictParameters, chec
 from shoal.gateway.compat.tei.vectors import failed
 from shoal.gateway.extract import ExtractOptions, extract_params, told
 from shoal.gateway.headers import JSON, media_type
-from shoal.gateway.http import Request, Response
 from shoal.gateway.replies import ItemAnswer
+from shoal.gateway.request import Request
+from shoal.gateway.response import Response
 from shoal.gateway.service import Gateway
 from shoal.wire.codec import Buffer
 

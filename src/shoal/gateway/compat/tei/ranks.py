@@ -9,7 +9,8 @@ from shoal.gateway.body import BodyDecoder, checked_items
 from shoal.gateway.compat.rerank import ranked, relevance
 from shoal.gateway.compat.tei.bodies import Rank, RankBody, check_direction
 from shoal.gateway.compat.tei.vectors import failed
-from shoal.gateway.http import Request, Response
+from shoal.gateway.request import Request
+from shoal.gateway.response import Response
 from shoal.gateway.score import checked_query
 from shoal.gateway.service import Gateway
 from shoal.values import ScoreParams

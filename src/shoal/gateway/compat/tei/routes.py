@@ -22,7 +22,8 @@ from shoal.gateway.compat.tei.tokens import decode, tokenize
 from shoal.gateway.compat.tei.vectors import embed, embed_all, embed_sparse, similarity
 from shoal.gateway.envelope import error_response
 from shoal.gateway.headers import JSON, media_type
-from shoal.gateway.http import Request, Response
+from shoal.gateway.request import Request
+from shoal.gateway.response import Response
 from shoal.gateway.router import Handler
 from shoal.gateway.service import Gateway
 from shoal.wire.codec import Buffer

@@ -16,9 +16,10 @@ from shoal.gateway.compat.inputs import inputs
 from shoal.gateway.compat.tei.bodies import DecodeBody, TokenizeBody
 from shoal.gateway.compat.tei.vectors import failed
 from shoal.gateway.extract import told
-from shoal.gateway.http import Request, Response
 from shoal.gateway.options import check_prompt
 from shoal.gateway.render import json_array
+from shoal.gateway.request import Request
+from shoal.gateway.response import Response
 from shoal.gateway.service import Gateway
 from shoal.values import TokenizeParams
 from shoal.wire.codec import Buffer

@@ -11,10 +11,11 @@ from shoal.gateway.asking import Answers, Question, ask, card_for, item_limits, 
 from shoal.gateway.body import BodyDecoder, checked_items
 from shoal.gateway.compat.inputs import inputs
 from shoal.gateway.compat.tei.bodies import EmbedBody, SimilarityBody, check_direction, tei
-from shoal.gateway.http import Request, Response
 from shoal.gateway.options import EncodeOptions, checked_params
 from shoal.gateway.render import Vector, json_array
 from shoal.gateway.replies import ItemAnswer
+from shoal.gateway.request import Request
+from shoal.gateway.response import Response
 from shoal.gateway.service import Gateway
 from shoal.wire.codec import Buffer
 from shoal.wire.outputs import Sparse

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from shoal.gateway.http import READS_A_TURN, BodyBudget
+from shoal.gateway.budget import READS_A_TURN, BodyBudget
 
 
 async def test_few_bodies_are_read_on_in_one_turn_and_each_gets_its_own() -> None:

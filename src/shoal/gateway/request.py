@@ -1,104 +1,35 @@
-"""One HTTP call as values: `Request` in, `Response` out, on top of raw ASGI messages.
+"""One HTTP call that came in: what its headers say, and its body.
 
-Decides how a body is collected and bounded, and what a response looks like on the connection.
-It must not know routes, models or the queue.
+Decides how a body is collected and bounded. It must not know routes, models or the queue.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
-from contextlib import aclosing
-from typing import Any
+from collections.abc import Callable
 from urllib.parse import parse_qs
-
-import msgspec
 
 from shoal.errors import (
     DeadlineExceeded,
     ErrorInfo,
-    Overloaded,
     PayloadTooLarge,
     RequestCancelled,
     UnsupportedMediaType,
 )
-from shoal.gateway.headers import (
-    JSON,
-    MSGPACK_TYPES,
-    Header,
-    accepts_msgpack,
-    by_name,
-    media_type,
-)
+from shoal.gateway.asgi import CONNECTION, Receive, Scope
+from shoal.gateway.budget import BodyBudget
+from shoal.gateway.headers import JSON, MSGPACK_TYPES, accepts_msgpack, by_name, media_type
 from shoal.gateway.unread import Connection
 from shoal.telemetry.trace import Trace
 from shoal.wire.codec import Buffer
 from shoal.wire.memory import unwritten
 from shoal.wire.queue import Timings
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-
 #: A refused body of a declared size up to this multiple of the limit is read and thrown away, so
 #: that the connection survives; a larger one is not worth it and the connection ends.
 DRAIN_MOST = 4
-#: Pieces of a body are joined up to this size: a write (20 µs) costs more than the copy.
-JOIN_MOST_BYTES = 64 * 1024
-#: Bodies that are read on in one turn of the event loop, each by a read of the socket (256 KiB):
-#: copying one takes up to 1 ms, and whoever else asks waits for all of them.
-READS_A_TURN = 4
-#: The ASGI extension in which the server gives the `connection` itself, an `unread.Connection`.
-CONNECTION = "shoal.connection"
 #: What is left of a deadline that passed while the body came in.
 LEAST_LEFT_S = 0.001
-
-
-class BodyBudget:
-    """Memory and turns for the bodies of all requests of a gateway together."""
-
-    def __init__(self, most_bytes: int) -> None:
-        self._most = most_bytes
-        self.held_bytes = 0
-        self._reads = 0  # in this turn of the loop
-        self._waiting: deque[asyncio.Future[None]] = deque()
-
-    def take(self, count: int) -> None:
-        """Count these bytes. Raises `Overloaded` where they are too many."""
-        if self.held_bytes + count > self._most:
-            raise Overloaded(
-                f"the bodies of requests in flight take {self.held_bytes} bytes, and together they may "
-                f"take {self._most} (max_bodies_bytes): try again",
-                retry_after_s=1.0,
-            )
-        self.held_bytes += count
-
-    def give(self, count: int) -> None:
-        """These bytes are no longer held."""
-        self.held_bytes -= count
-
-    async def turn(self) -> None:
-        """Return when more of a body may be read: first come, first served, a few at a time."""
-        loop = asyncio.get_running_loop()
-        if not self._reads:
-            loop.call_soon(self._next_turn)
-        if self._reads < READS_A_TURN:
-            self._reads += 1
-        else:
-            self._waiting.append(future := loop.create_future())
-            await future
-
-    def _next_turn(self) -> None:
-        self._reads = 0
-        while self._waiting and self._reads < READS_A_TURN:
-            future = self._waiting.popleft()
-            if not future.done():  # its caller is gone
-                future.set_result(None)
-                self._reads += 1
-        if self._reads:
-            asyncio.get_running_loop().call_soon(self._next_turn)
 
 
 class Request:
@@ -256,69 +187,6 @@ class Request:
     def hopeless(self, limit_bytes: int) -> bool:
         """Whether the rest of a refused body is too large to read on for the connection's sake."""
         return self._declared_bytes() > DRAIN_MOST * limit_bytes
-
-
-class Response(msgspec.Struct, frozen=True):
-    """What goes back. `body` may come in pieces, sent one after the other."""
-
-    body: bytes | list[bytes]
-    status: int = 200
-    content_type: bytes = JSON
-    headers: tuple[Header, ...] = ()
-
-    @property
-    def bytes(self) -> int:
-        """Size of the body."""
-        return len(self.body) if isinstance(self.body, bytes) else sum(map(len, self.body))
-
-    def with_headers(self, more: tuple[Header, ...]) -> Response:
-        """The same response with `more` headers."""
-        return msgspec.structs.replace(self, headers=self.headers + more)
-
-    async def send(self, send: Send, more: list[Header]) -> None:
-        """Write status, headers (`more` included) and body."""
-        pieces = self.body if isinstance(self.body, list) else [self.body]
-        size = self.bytes
-        if size <= JOIN_MOST_BYTES:
-            pieces = [b"".join(pieces)]
-        headers = [*self._entity(size), *self.headers, *more]
-        await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        for piece in pieces[:-1]:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-            await asyncio.sleep(0)
-        await send({"type": "http.response.body", "body": pieces[-1]})
-
-    def _entity(self, size: int) -> list[Header]:
-        # RFC 9110, 8.6: a 204 has no Content-Length.
-        if self.status == 204:
-            return []
-        return [(b"content-type", self.content_type), (b"content-length", b"%d" % size)]
-
-
-class EventStream:
-    """What goes back while it is made: server-sent events, each of `events` some of them.
-
-    https://html.spec.whatwg.org/multipage/server-sent-events.html
-    """
-
-    status = 200
-    _HEADERS: tuple[Header, ...] = (
-        (b"content-type", b"text/event-stream; charset=utf-8"),
-        (b"cache-control", b"no-cache"),
-        (b"x-accel-buffering", b"no"),  # nginx would gather what comes
-    )
-
-    def __init__(self, events: AsyncGenerator[bytes]) -> None:
-        self._events = events
-
-    async def send(self, send: Send, more: list[Header]) -> None:
-        """Write status, headers (`more` included) and what comes, as fast as it is taken."""
-        async with aclosing(self._events) as events:
-            headers = [*self._HEADERS, *more]
-            await send({"type": "http.response.start", "status": self.status, "headers": headers})
-            async for piece in events:
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
 
 
 def _too_large(limit_bytes: int) -> PayloadTooLarge:

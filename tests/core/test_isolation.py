@@ -3,8 +3,8 @@
 from shoal.core import events as ev
 from shoal.core.batcher import Budget
 from shoal.core.config import WorkerConfig
-from shoal.core.dispatch import MAX_DEAD_ITEMS, MAX_STRIKES
 from shoal.core.hanging import LEAST_LIMIT_S
+from shoal.core.isolation import MAX_DEAD_ITEMS, MAX_STRIKES
 from shoal.core.lanes import HANG_S
 from shoal.core.models import ModelSpec
 from shoal.core.worker import WorkerCore
