@@ -3,40 +3,28 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Generic, Protocol, TypeVar
+from typing import Any
 
+from shoal.runtimes.generating.generator import Generator
 from shoal.runtimes.generating.sequence import Told
 from shoal.wire.socket import Failed, Generate, Generated
 
 
-class Generator(Protocol):
-    """Of one model; false while nothing is under way."""
-
-    def __len__(self) -> int: ...
-
-    def begin(self, asked: Generate) -> None: ...
-
-    def end(self, batch: int) -> Generated: ...
-
-
-G = TypeVar("G", bound=Generator)
-
-
-class Turns(Generic[G]):
+class Turns:
     """Of all sequences that are under way, by their numbers."""
 
     def __init__(self) -> None:
-        self._of: dict[int, G] = {}
-        self._order: deque[G] = deque()
+        self._of: dict[int, Generator[Any]] = {}
+        self._order: deque[Generator[Any]] = deque()
 
-    def begin(self, asked: Generate, generator: G) -> None:
+    def begin(self, asked: Generate, generator: Generator[Any]) -> None:
         """Raises what the generator has against it."""
         generator.begin(asked)
         self._of[asked.batch] = generator
         if generator not in self._order:
             self._order.append(generator)
 
-    def next(self) -> G | None:
+    def next(self) -> Generator[Any] | None:
         """Whose turn it is."""
         while self._order and not self._order[0]:
             self._order.popleft()

@@ -68,7 +68,7 @@ class GgufRuntime(ModelRuntime[Model]):
 
     def __init__(self, device: str = "cpu", threads: int = 1) -> None:
         super().__init__(device, threads)
-        self._turns: Turns[Generator] = Turns()
+        self._turns = Turns()
         library()
 
     def make(self, load: Load) -> Model:

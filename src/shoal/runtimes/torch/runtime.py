@@ -18,7 +18,6 @@ from shoal.runtimes.generating.turns import Turns
 from shoal.runtimes.resident import ModelRuntime
 from shoal.runtimes.torch import memory
 from shoal.runtimes.torch.families.known import FAMILIES
-from shoal.runtimes.torch.generating.generator import Generator
 from shoal.runtimes.torch.model import Model
 from shoal.runtimes.torch.threads import compute_alone
 from shoal.wire.socket import Generate, Generated, Load, Run
@@ -43,7 +42,7 @@ class TorchRuntime(ModelRuntime[Model]):
     def __init__(self, device: str = "cpu", threads: int = 1) -> None:
         self._device = _device(device)
         super().__init__(str(self._device), threads)
-        self._turns: Turns[Generator] = Turns()
+        self._turns = Turns()
         # Read when oneDNN first computes. It holds about 0.7 MB a kernel and keeps 1,024 of them
         # by itself: batches of mixed lengths would fill the memory of several small models.
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(_KERNELS_KEPT))
