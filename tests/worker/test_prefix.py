@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from typing import Any
 
@@ -144,6 +145,9 @@ def test_what_lies_near_the_cut_is_not_believed(
         "a1-" * 10_000,
         "e\u0301" * 15_000,
         "שלום.עולם." * 3000,
+        "".join(random.Random(3).choices("abcdefgh", k=30_000)),
+        "one two " + "ab" * 15_000 + " c",
+        " " * 20_000 + "\n",
     ],
     ids=[
         "a word",
@@ -159,6 +163,9 @@ def test_what_lies_near_the_cut_is_not_believed(
         "mixed",
         "accents",
         "hebrew",
+        "letters",
+        "a word behind words",
+        "spaces of a line",
     ],
 )
 def test_texts_that_hardly_part(tokenizer: Tokenizer, text: str) -> None:
@@ -188,3 +195,30 @@ def test_so_do_those_without_separators_where_the_tokenizer_parts_them(kind: str
     start = time.process_time()
     prefixes.first_ids(text, 255)
     assert time.process_time() - start < 0.25, "the whole takes seconds, and gigabytes"
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "gpt4", "whole", "unigram"])
+def test_so_does_one_word(kind: str) -> None:
+    letters = "".join(random.Random(3).choices("abcdefgh", k=1000))
+    prefixes, text = Prefixes(trained(kind)), letters * 5400
+    start = time.process_time()
+    prefixes.first_ids(text, 255)
+    assert time.process_time() - start < 0.25, "the whole takes seconds"
+
+
+def test_other_threads_run_meanwhile() -> None:
+    prefixes, text = Prefixes(trained("gpt4")), odd_text(7, 100_000) * 20
+    ran, over = 0, threading.Event()
+
+    def run() -> None:
+        nonlocal ran
+        while not over.wait(0.001):
+            ran += 1
+
+    other = threading.Thread(target=run)
+    other.start()
+    prefixes.first_ids(text, 50_000)  # takes a second
+    during = ran
+    over.set()
+    other.join()
+    assert during > 200

@@ -4,15 +4,21 @@ Most tokenizers take a text apart at spaces before anything else, many at punctu
 the start of a text the same tokens whatever comes later, but for a few words at the end of what
 they were shown: there a pattern may look ahead, or take a run of spaces whole. So a prefix is
 tokenized, cut before a separator, and what lies well before the cut is believed. Where no separators
-lie, the tokenizer's own pieces are counted, and two cuts must agree. Only a text that is one piece, or
-a tokenizer that makes no pieces, is shown the whole: a token of a text of megabytes takes 400 bytes.
+lie, the tokenizer's own pieces are counted, and two cuts must agree. Where nothing parts a text, the first
+half of what was shown is believed, if cuts agree: of byte pairs two, since a merge depends on what is near,
+and on what is far only where ranks fall one after the other; of unigrams one for each length of a token,
+since the best path of the whole ends a token at one of them, and up to there is the best path of that cut
+(Kudo, 2018: Viterbi). Other kinds are shown the whole of such a text, and these where the cuts part, as in
+"aaaa…"; a token of a text of megabytes takes 400 bytes.
+
+All of it is tokenized as a batch: of one text alone the library lets no other thread run meanwhile.
 """
 
 from __future__ import annotations
 
 import re
 
-from tokenizers import Encoding, Tokenizer
+from tokenizers import Encoding, Tokenizer, models
 
 #: Characters shown for each token wanted: English has 4 to 5, and a prefix that is too short costs
 #: another try with twice as many.
@@ -20,8 +26,8 @@ CHARACTERS_PER_TOKEN = 8
 #: The cut is looked for in so many characters; of the words there, all but the first are doubted.
 MARGIN = 512
 LEAST_DOUBTED = 3
-#: How much longer the next prefix is where no separators were: of one word of megabytes, all tries
-#: before the whole take about half as long as that does.
+#: How much longer the next prefix is where no separators were: of one word of megabytes that is shown
+#: whole in the end, all tries before take about half as long as that does.
 WITHOUT_SEPARATORS = 8
 #: What may part words: spaces, and the punctuation of scripts that write none.
 CANDIDATES = " \n。，、！？"
@@ -32,6 +38,10 @@ class Prefixes:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
+        kind = tokenizer.model
+        self._apart = isinstance(kind, models.BPE | models.Unigram)
+        longest = max(map(len, tokenizer.get_vocab()), default=0)
+        self._cuts = 1 + longest if isinstance(kind, models.Unigram) else 2
         self.separators = "".join(c for c in CANDIDATES if _parts(tokenizer, c))
         self._runs = re.compile(f"[{self.separators}]+") if self.separators else None
 
@@ -41,14 +51,15 @@ class Prefixes:
         while size < len(text):
             cut, sure = self._cut(text, size)
             if sure:
-                encoding = self._tokenizer.encode(text[:cut], add_special_tokens=False)
+                encoding = self._located(text[:cut])
                 if _end_of(encoding, count) <= sure:
                     return list(encoding.ids[:count])
                 size *= 2
                 continue
             # How digits are grouped may depend on how many there are up to the cut.
-            ids = self._in_pieces(text[:size], count)
-            if ids is not None and ids == self._in_pieces(text[: size - 1], count):
+            cuts = (self._believed(text[: size - less], count) for less in range(self._cuts))
+            ids = next(cuts)
+            if ids is not None and all(other == ids for other in cuts):
                 return ids
             size *= WITHOUT_SEPARATORS
         (encoding,) = self._tokenizer.encode_batch_fast([text], add_special_tokens=False)
@@ -64,15 +75,22 @@ class Prefixes:
         starts = [run.start() for run in self._runs.finditer(text, size - MARGIN, size)]
         return (starts[-1], starts[0]) if len(starts) > LEAST_DOUBTED else (0, 0)
 
-    def _in_pieces(self, prefix: str, count: int) -> list[int] | None:
-        """The first `count` ids, if they lie well before the end: in characters and in pieces."""
-        encoding = self._tokenizer.encode(prefix, add_special_tokens=False)
-        if _end_of(encoding, count) > len(prefix) - MARGIN:
+    def _believed(self, prefix: str, count: int) -> list[int] | None:
+        """The first `count` ids, if they lie well before the end: in characters, and in pieces or by half."""
+        encoding = self._located(prefix)
+        end = _end_of(encoding, count)
+        if end > len(prefix) - MARGIN:
             return None
-        last, end = encoding.token_to_word(count - 1), encoding.token_to_word(len(encoding) - 1)
-        if last is None or end is None or end - last <= LEAST_DOUBTED:
-            return None
+        if not (self._apart and end <= len(prefix) // 2):
+            own, last = (encoding.token_to_word(at) for at in (count - 1, len(encoding) - 1))
+            if own is None or last is None or last - own <= LEAST_DOUBTED:
+                return None
         return list(encoding.ids[:count])
+
+    def _located(self, text: str) -> Encoding:
+        """With where the tokens lie in the text."""
+        (encoding,) = self._tokenizer.encode_batch([text], add_special_tokens=False)
+        return encoding
 
 
 def _parts(tokenizer: Tokenizer, separator: str) -> bool:
@@ -90,4 +108,5 @@ def _end_of(encoding: Encoding, count: int) -> float:
     """Where the first `count` tokens end, in characters; infinity if there are not as many."""
     if len(encoding) < count:
         return float("inf")
-    return max((end for _, end in encoding.offsets[:count]), default=0)
+    places = (encoding.token_to_chars(at) for at in range(count))  # all offsets would be made first
+    return max((end for _, end in filter(None, places)), default=0)

@@ -1,5 +1,6 @@
 """Pairs equal those of `transformers`, which cross-encoders were trained and are run with."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -168,6 +169,18 @@ def test_a_template_says_what_the_caller_looks_for(save: Save) -> None:
     assert read("fish", "a") == ["<s>", "fish", *after]
     with pytest.raises(InvalidRequest, match="no room"):
         read("fish fish fish fish", "a")
+
+
+def test_a_long_query_is_not_tokenized_whole_for_each_document(save: Save) -> None:
+    card = card_of(ScoreTask("yes-no", template="query: {query} a {document} swims"))
+    preparer = TextPreparer(card, save(roberta_like()))
+    query = "bird fish " * 200_000
+    start = time.process_time()
+    outcomes = scored(preparer, query, *(["fish"] * 30))
+    assert time.process_time() - start < 1, "the whole takes as long once"
+    assert [o.ids.tolist() for o in outcomes if isinstance(o, Prepared) and o.ids is not None] == (
+        [one(preparer, "bird fish " * 9, "fish").ids.tolist()] * 30  # type: ignore[union-attr]
+    )
 
 
 @pytest.mark.parametrize("template", [None, "{document}", "{document} {query}"])

@@ -123,10 +123,11 @@ class Tokens:
 
         Of a long text only so many as tell that it has more than `most`.
         """
-        short = [prompt + text for text in texts if len(text) <= LONG]
+        longest = LONG - len(prompt)
+        short = [prompt + text for text in texts if len(text) <= longest]
         encoded = iter(self._tokenizer.encode_batch_fast(short, add_special_tokens=False))
         for text in texts:
-            if len(text) <= LONG:
+            if len(text) <= longest:
                 yield next(encoded).ids
             else:
                 yield self._prefixes.first_ids(prompt + text, most + 1)
