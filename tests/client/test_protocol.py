@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.client import Encoded
-from shoal.client.api import Api, Get
+from shoal.client.api import Api
 from shoal.client.encode import Vectors
 from shoal.client.items import Item, Limits, cut, item_bytes, items_of
-from shoal.client.job import Call, Job
+from shoal.client.job import Job
+from shoal.client.models import Get
 from shoal.client.protocol import Answered, Exchange, Finished, Lost, Policy, Request, Retry, Send
 from shoal.client.question import Answers
 from shoal.errors import ConfigError, ShoalError
@@ -151,8 +152,8 @@ def test_rows_are_joined_in_order_whatever_happens(
 ) -> None:
     policy = Policy(1e9, Retry(1000), rng)
     reports: list[tuple[int, int]] = []
-    call = Call(lambda done, total: reports.append((done, total)), strict=False)
-    job = Api(policy, policy, bounds).encode(call, "m", [str(n) for n in range(count)], {})
+    plan = Api(policy, policy, bounds).encode_detailed("m", [str(n) for n in range(count)])
+    job = plan.job(lambda done, total: reports.append((done, total)))
     for rows in _performed_in_any_order(job, rng):
         job.settle(rows)
     encoded = job.result()

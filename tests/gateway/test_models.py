@@ -1,6 +1,6 @@
 """What `/v1/models` tells is what the client's `Model` has."""
 
-from shoal.client.api import Model
+from shoal.client.models import Model
 from shoal.gateway.models import ModelObject
 
 #: Of OpenAI's shape, and always the same here.

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Coroutine
 from contextlib import aclosing
-from functools import partial
-from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 import httpx
-import numpy as np
-from numpy.typing import NDArray
 
-from shoal.client.api import Api, Model, policies
-from shoal.client.encode import Encoded, EncodeOptions, dense_only, vectors_of
-from shoal.client.extract import Extracted, ExtractOptions
-from shoal.client.generate import Generated, GenerateOptions, Prompt, Prompts
-from shoal.client.http import DEFAULT_URL, TIMED_OUT, Endpoint, answered
-from shoal.client.items import DEFAULT_LIMITS, Given, Givens, Limits, listed
-from shoal.client.job import Call, Job, Report
+from shoal.client.api import Api
+from shoal.client.closing import AsyncClosing
+from shoal.client.generate import GenerateOptions, Prompt
+from shoal.client.http import TIMED_OUT, answered
+from shoal.client.items import Givens, listed
+from shoal.client.job import Job
+from shoal.client.models import Model
+from shoal.client.plan import Plan
 from shoal.client.progress import reporting
-from shoal.client.protocol import Answered, Exchange, Finished, Lost, OnRetry, Retry, Send
-from shoal.client.score import Scored, ScoreOptions
-from shoal.client.stream import Reader
-from shoal.errors import DeadlineExceeded, Unavailable
-from shoal.wire.objects import Extraction, Generation
+from shoal.client.protocol import Answered, Exchange, Finished, Lost, Send
+from shoal.client.shell import Shell, described
+from shoal.client.text_stream import AsyncTextStream
 
+P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -35,130 +31,28 @@ R = TypeVar("R")
 MANY_ITEMS = 1000
 
 
-class AsyncClient:
+def _awaited(
+    plan: Callable[Concatenate[Api, P], Plan[R]],
+) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, R]]:
+    """The client's method that does what is planned."""
+
+    async def method(client: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await client._call(plan(client._api, *args, **kwargs))
+
+    return described(method, plan)
+
+
+class AsyncClient(Shell[httpx.AsyncClient], AsyncClosing):
     """A gateway, for asyncio. Arguments are those of `Client`; keep one for each event loop."""
 
-    def __init__(
-        self,
-        base_url: str = DEFAULT_URL,
-        api_key: str | None = None,
-        *,
-        timeout_s: float | None = None,
-        retries: int = Retry().limit,
-        limits: Limits = DEFAULT_LIMITS,
-        http: httpx.AsyncClient | None = None,
-        on_retry: OnRetry | None = None,
-    ) -> None:
-        self._api = Api(*policies(timeout_s, retries, on_retry), limits)
-        self._endpoint = Endpoint(base_url, api_key)
-        self._own = http is None
-        self._http = http or httpx.AsyncClient()
-
-    async def encode(
-        self,
-        model: str,
-        items: Givens,
-        *,
-        progress: bool | Report = False,
-        **options: Unpack[EncodeOptions],
-    ) -> NDArray[Any]:
-        """As `Client.encode`."""
-        with reporting(progress, "encode") as report:
-            make = partial(self._api.encode, Call(report), model, items, dense_only(options))
-            return vectors_of(await self._run(make, items), items)
-
-    async def encode_detailed(
-        self,
-        model: str,
-        items: Givens,
-        *,
-        progress: bool | Report = False,
-        **options: Unpack[EncodeOptions],
-    ) -> Encoded:
-        """As `Client.encode_detailed`."""
-        with reporting(progress, "encode") as report:
-            make = partial(self._api.encode, Call(report, False), model, items, options)
-            return await self._run(make, items)
-
-    async def score(
-        self,
-        model: str,
-        query: Given,
-        documents: Givens,
-        *,
-        progress: bool | Report = False,
-        **options: Unpack[ScoreOptions],
-    ) -> NDArray[np.float32]:
-        """As `Client.score`."""
-        with reporting(progress, "score") as report:
-            make = partial(self._api.score, Call(report), model, query, documents, options)
-            return (await self._run(make, documents)).scores
-
-    async def score_detailed(
-        self,
-        model: str,
-        query: Given,
-        documents: Givens,
-        *,
-        progress: bool | Report = False,
-        **options: Unpack[ScoreOptions],
-    ) -> Scored:
-        """As `Client.score_detailed`."""
-        with reporting(progress, "score") as report:
-            make = partial(self._api.score, Call(report, False), model, query, documents, options)
-            return await self._run(make, documents)
-
-    async def extract(
-        self,
-        model: str,
-        items: Givens,
-        *,
-        progress: bool | Report = False,
-        **options: Unpack[ExtractOptions],
-    ) -> list[Extraction]:
-        """As `Client.extract`."""
-        with reporting(progress, "extract") as report:
-            make = partial(self._api.extract, Call(report), model, items, options)
-            return (await self._run(make, items)).found
-
-    async def extract_detailed(
-        self,
-        model: str,
-        items: Givens,
-        *,
-        progress: bool | Report = False,
-        **options: Unpack[ExtractOptions],
-    ) -> Extracted:
-        """As `Client.extract_detailed`."""
-        with reporting(progress, "extract") as report:
-            make = partial(self._api.extract, Call(report, False), model, items, options)
-            return await self._run(make, items)
-
-    async def generate(
-        self,
-        model: str,
-        items: Prompts,
-        *,
-        progress: bool | Report = False,
-        **options: Unpack[GenerateOptions],
-    ) -> list[Generation]:
-        """As `Client.generate`."""
-        with reporting(progress, "generate") as report:
-            job = self._api.generate(Call(report), model, items, options)
-            return (await self._perform_all(job)).texts
-
-    async def generate_detailed(
-        self,
-        model: str,
-        items: Prompts,
-        *,
-        progress: bool | Report = False,
-        **options: Unpack[GenerateOptions],
-    ) -> Generated:
-        """As `Client.generate_detailed`."""
-        with reporting(progress, "generate") as report:
-            job = self._api.generate(Call(report, False), model, items, options)
-            return await self._perform_all(job)
+    encode = _awaited(Api.encode)
+    encode_detailed = _awaited(Api.encode_detailed)
+    score = _awaited(Api.score)
+    score_detailed = _awaited(Api.score_detailed)
+    extract = _awaited(Api.extract)
+    extract_detailed = _awaited(Api.extract_detailed)
+    generate = _awaited(Api.generate)
+    generate_detailed = _awaited(Api.generate_detailed)
 
     async def stream(
         self, model: str, item: Prompt, **options: Unpack[GenerateOptions]
@@ -195,21 +89,16 @@ class AsyncClient:
         if self._own:
             await self._http.aclose()
 
-    async def __aenter__(self) -> Self:
-        return self
+    def _connections(self) -> httpx.AsyncClient:
+        return httpx.AsyncClient()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.aclose()
+    async def _call(self, plan: Plan[R]) -> R:
+        with reporting(plan.progress, plan.task) as report:
+            quick = _quick(plan.slow)
+            job = plan.job(report) if quick else await asyncio.to_thread(plan.job, report)
+            return plan.take(await self._run(job))
 
-    async def _run(self, make: Callable[[], Job[T, R]], given: Givens) -> R:
-        return await self._perform_all(make() if _quick(given) else await asyncio.to_thread(make))
-
-    async def _perform_all(self, job: Job[T, R]) -> R:
+    async def _run(self, job: Job[T, R]) -> R:
         try:
             async with asyncio.TaskGroup() as tasks:
                 for _ in range(job.in_flight):
@@ -253,49 +142,6 @@ class AsyncClient:
         except httpx.RequestError as error:
             return self._endpoint.lost(error)
         return answered(response, response.content)
-
-
-class AsyncTextStream:
-    """As `sync.TextStream`, with ``async for`` and ``async with``."""
-
-    def __init__(self, response: httpx.Response, endpoint: Endpoint, deadline: float) -> None:
-        self._response = response
-        self._endpoint = endpoint
-        self._deadline = deadline
-        self._reader = Reader()
-
-    async def __aiter__(self) -> AsyncIterator[str]:
-        """Raises `ShoalError` where the text does not come to its end."""
-        async with self:
-            try:
-                async for chunk in self._response.aiter_raw():
-                    for piece in self._reader.add(chunk):
-                        yield piece
-                    if time.monotonic() > self._deadline:
-                        raise DeadlineExceeded("the text did not come to its end in time")
-            except httpx.RequestError as error:
-                raise Unavailable(self._endpoint.lost(error).reason) from None
-        _ = self.generation  # raises where it broke off
-
-    @property
-    def generation(self) -> Generation:
-        """The whole, once all pieces came. Raises `Unavailable` before, and where it broke off."""
-        return self._reader.whole
-
-    async def aclose(self) -> None:
-        """End it: what nobody reads is not generated."""
-        await self._response.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
 
 def _quick(given: Givens) -> bool:

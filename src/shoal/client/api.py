@@ -5,113 +5,28 @@ With `job` all that both clients share; only sending and sleeping is theirs.
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Any, Unpack
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from shoal.client import encode, extract, generate, score
+from shoal.client.encode import Encoded, EncodeOptions
+from shoal.client.extract import Extracted, ExtractOptions
+from shoal.client.generate import Generated, GenerateOptions, Prompt, Prompts
 from shoal.client.items import Given, Givens, Limits, items_of, query_of
-from shoal.client.job import Call, Job
-from shoal.client.protocol import Answered, Exchange, OnRetry, Policy, Request, Retry
+from shoal.client.job import Call, Job, Report
+from shoal.client.models import Get, Model, ModelList, Probe
+from shoal.client.plan import Plan
+from shoal.client.protocol import Exchange, OnRetry, Policy, Retry
 from shoal.client.question import spelled
+from shoal.client.score import Scored, ScoreOptions
 from shoal.client.stream import StreamQuestion
-from shoal.errors import ProtocolError, ShoalError
 from shoal.wire.objects import Extraction, Generation
-
-T = TypeVar("T")
 
 #: Most seconds of a request, where the caller says nothing; of one that generates, as gateways have it.
 TIMEOUT_S, GENERATE_TIMEOUT_S = 60.0, 300.0
-
-
-class Model(msgspec.Struct, frozen=True):
-    """A model that the gateway serves.
-
-    Attributes:
-        id: the name to ask for it by; `aliases` are others.
-        dims: task -> width of a vector.
-        outputs: of `encode`, which vectors; the first is what is answered if none is asked.
-        labels: of `extract`, what it knows; empty: as its files say, or whatever it is asked.
-        instructed: tasks that take an `instruction` of your own.
-        state: ``resident``, ``loading`` or ``failed``; ``available`` while no worker has it.
-        lanes: devices that hold it now.
-        bytes: what one copy holds, or held, as measured; 0 until a worker told.
-        runtime: the kind that computes or computed it; None until a worker told.
-    """
-
-    id: str
-    tasks: list[str] = []
-    max_tokens: int | None = None
-    dims: dict[str, int] = {}
-    aliases: list[str] = []
-    prompts: list[str] = []
-    license: str | None = None
-    languages: list[str] = []
-    description: str | None = None
-    state: str = "available"
-    lanes: int = 0
-    bytes: int = 0
-    outputs: list[str] = []
-    labels: list[str] = []
-    instructed: list[str] = []
-    runtime: str | None = None
-
-
-class ModelList(msgspec.Struct, frozen=True):
-    """The answer of ``GET /v1/models``."""
-
-    data: list[Model]
-
-
-class Get(Generic[T]):
-    """Asks for a JSON document of a known type."""
-
-    def __init__(self, path: str, type_: type[T]) -> None:
-        self._path = path
-        self._decoder = msgspec.json.Decoder(type_)
-        self._value: T
-
-    def request(self) -> Request:
-        return Request("GET", self._path, headers={"accept": "application/json"})
-
-    def refused(self, error: ShoalError, answer: Answered) -> bool:
-        return False
-
-    def read(self, answer: Answered) -> None:
-        try:
-            self._value = self._decoder.decode(answer.body)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise ProtocolError(f"the answer to GET {self._path} is malformed: {error}") from None
-
-    def result(self) -> T:
-        return self._value
-
-    def give_up(self, error: ShoalError) -> T:
-        raise error
-
-
-class Probe:
-    """Asks a health route: a 2xx is yes, and so long as it may yet change, all else is no."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def request(self) -> Request:
-        return Request("GET", self._path)
-
-    def refused(self, error: ShoalError, answer: Answered) -> bool:
-        return False
-
-    def read(self, answer: Answered) -> None:
-        pass
-
-    def result(self) -> bool:
-        return True
-
-    def give_up(self, error: ShoalError) -> bool:
-        if error.retryable:
-            return False
-        raise error
 
 
 def policies(
@@ -125,7 +40,10 @@ def policies(
 
 
 class Api:
-    """Makes the exchanges of every call; those that generate keep to a policy of their own."""
+    """Plans every call, and makes its exchanges; those that generate keep to a policy of their own.
+
+    Clients have a method of each name that is planned here, with these arguments and words.
+    """
 
     def __init__(self, policy: Policy, generating: Policy, limits: Limits) -> None:
         self._policy = policy
@@ -133,44 +51,174 @@ class Api:
         self._limits = limits
 
     def encode(
-        self, call: Call, model: str, given: Givens, options: encode.EncodeOptions
-    ) -> Job[encode.Vectors, encode.Encoded]:
-        asked, items = encode.asked(model, options), items_of(given)
-        collector = encode.EncodeCollector(model, len(items), asked.fields["params"])
-        return Job(asked, items, collector, call, self._policy, self._limits)
+        self,
+        model: str,
+        items: Givens,
+        *,
+        progress: bool | Report = False,
+        **options: Unpack[EncodeOptions],
+    ) -> Plan[NDArray[Any]]:
+        """Dense vectors of `items` in their order: [n, dim], or [dim] for a single one.
+
+        Args:
+            model: name of a model the gateway serves.
+            items: a string, strings, lists of token ids; or, for models that take images or audio,
+                the `bytes` or `Path` of a file, an image of Pillow's, an array of pixels.
+            progress: show a bar on stderr, or call a function with (answered, in all).
+            options: see `EncodeOptions`.
+
+        Raises:
+            ShoalError: the request or one of its items failed; the class says why.
+        """
+        detailed = self.encode_detailed(
+            model, items, progress=progress, **encode.dense_only(options)
+        )
+        return detailed.strictly(lambda told: encode.vectors_of(told, items))
+
+    def encode_detailed(
+        self,
+        model: str,
+        items: Givens,
+        *,
+        progress: bool | Report = False,
+        **options: Unpack[EncodeOptions],
+    ) -> Plan[Encoded]:
+        """As `encode`, of all outputs, with token counts, what was truncated, and errors by item.
+
+        Raises:
+            ShoalError: a request failed as a whole.
+        """
+
+        def make(call: Call) -> Job[encode.Vectors, Encoded]:
+            asked, given = encode.asked(model, options), items_of(items)
+            collector = encode.EncodeCollector(model, len(given), asked.fields["params"])
+            return Job(asked, given, collector, call, self._policy, self._limits)
+
+        return Plan("encode", progress, make, items)
 
     def score(
-        self, call: Call, model: str, query: Given, given: Givens, options: score.ScoreOptions
-    ) -> Job[float, score.Scored]:
-        asked, items = score.asked(model, query_of(query), options), items_of(given)
-        collector = score.ScoreCollector(model, len(items))
-        return Job(asked, items, collector, call, self._policy, self._limits)
+        self,
+        model: str,
+        query: Given,
+        documents: Givens,
+        *,
+        progress: bool | Report = False,
+        **options: Unpack[ScoreOptions],
+    ) -> Plan[NDArray[np.float32]]:
+        """How well each document answers the query: float32 [n], in their order.
+
+        Raises:
+            ShoalError: the request or one of the documents failed; the class says why.
+        """
+        detailed = self.score_detailed(model, query, documents, progress=progress, **options)
+        return detailed.strictly(lambda told: told.scores)
+
+    def score_detailed(
+        self,
+        model: str,
+        query: Given,
+        documents: Givens,
+        *,
+        progress: bool | Report = False,
+        **options: Unpack[ScoreOptions],
+    ) -> Plan[Scored]:
+        """As `score`, with token counts, what was truncated, and errors document by document.
+
+        Raises:
+            ShoalError: a request failed as a whole.
+        """
+
+        def make(call: Call) -> Job[float, Scored]:
+            asked = score.asked(model, query_of(query), options)
+            given = items_of(documents)
+            collector = score.ScoreCollector(model, len(given))
+            return Job(asked, given, collector, call, self._policy, self._limits)
+
+        return Plan("score", progress, make, documents)
 
     def extract(
-        self, call: Call, model: str, given: Givens, options: extract.ExtractOptions
-    ) -> Job[Extraction, extract.Extracted]:
-        asked, items = extract.asked(model, options), items_of(given)
-        collector = extract.ExtractCollector(model, len(items))
-        return Job(asked, items, collector, call, self._policy, self._limits)
+        self,
+        model: str,
+        items: Givens,
+        *,
+        progress: bool | Report = False,
+        **options: Unpack[ExtractOptions],
+    ) -> Plan[list[Extraction]]:
+        """Entities, labels or a transcript of each item, in their order.
 
-    def stream(
-        self, model: str, given: generate.Prompt, options: generate.GenerateOptions
-    ) -> Exchange[None]:
-        item = generate.prompt_of(given, "item")
-        return Exchange(StreamQuestion(generate.asked(model, options), item), self._generating)
+        Raises:
+            ShoalError: the request or one of its items failed; the class says why.
+        """
+        detailed = self.extract_detailed(model, items, progress=progress, **options)
+        return detailed.strictly(lambda told: told.found)
+
+    def extract_detailed(
+        self,
+        model: str,
+        items: Givens,
+        *,
+        progress: bool | Report = False,
+        **options: Unpack[ExtractOptions],
+    ) -> Plan[Extracted]:
+        """As `extract`, with token counts, what was truncated, and errors item by item.
+
+        Raises:
+            ShoalError: a request failed as a whole.
+        """
+
+        def make(call: Call) -> Job[Extraction, Extracted]:
+            asked, given = extract.asked(model, options), items_of(items)
+            collector = extract.ExtractCollector(model, len(given))
+            return Job(asked, given, collector, call, self._policy, self._limits)
+
+        return Plan("extract", progress, make, items)
 
     def generate(
         self,
-        call: Call,
         model: str,
-        given: generate.Prompts,
-        options: generate.GenerateOptions,
-    ) -> Job[Generation, generate.Generated]:
-        asked, items = generate.asked(model, options), generate.prompts_of(given)
-        collector = generate.GenerateCollector(model, len(items))
-        few = min(self._limits.request_items, generate.REQUEST_ITEMS)
-        limits = msgspec.structs.replace(self._limits, request_items=few)
-        return Job(asked, items, collector, call, self._generating, limits)
+        items: Prompts,
+        *,
+        progress: bool | Report = False,
+        **options: Unpack[GenerateOptions],
+    ) -> Plan[list[Generation]]:
+        """What follows each text, or is answered in each conversation, in their order.
+
+        Args:
+            items: a text or a conversation, or a list of them. A conversation is a list of messages,
+                ``{"role": "user", "content": "…"}``.
+
+        Raises:
+            ShoalError: the request or one of its items failed; the class says why.
+        """
+        detailed = self.generate_detailed(model, items, progress=progress, **options)
+        return detailed.strictly(lambda told: told.texts)
+
+    def generate_detailed(
+        self,
+        model: str,
+        items: Prompts,
+        *,
+        progress: bool | Report = False,
+        **options: Unpack[GenerateOptions],
+    ) -> Plan[Generated]:
+        """As `generate`, with token counts, and errors item by item.
+
+        Raises:
+            ShoalError: a request failed as a whole.
+        """
+
+        def make(call: Call) -> Job[Generation, Generated]:
+            asked, given = generate.asked(model, options), generate.prompts_of(items)
+            collector = generate.GenerateCollector(model, len(given))
+            few = min(self._limits.request_items, generate.REQUEST_ITEMS)
+            limits = msgspec.structs.replace(self._limits, request_items=few)
+            return Job(asked, given, collector, call, self._generating, limits)
+
+        return Plan("generate", progress, make)
+
+    def stream(self, model: str, item: Prompt, options: GenerateOptions) -> Exchange[None]:
+        given = generate.prompt_of(item, "item")
+        return Exchange(StreamQuestion(generate.asked(model, options), given), self._generating)
 
     def models(self) -> Exchange[ModelList]:
         return Exchange(Get("/v1/models", ModelList), self._policy)

@@ -4,36 +4,42 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import closing
-from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, Unpack
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack
 
 import httpx
-import numpy as np
-from numpy.typing import NDArray
 
-from shoal.client.api import Api, Model, policies
-from shoal.client.encode import Encoded, EncodeOptions, dense_only, vectors_of
-from shoal.client.extract import Extracted, ExtractOptions
-from shoal.client.generate import Generated, GenerateOptions, Prompt, Prompts
-from shoal.client.http import DEFAULT_URL, TIMED_OUT, Endpoint, answered
-from shoal.client.items import DEFAULT_LIMITS, Given, Givens, Limits
-from shoal.client.job import Call, Job, Report
+from shoal.client.api import Api
+from shoal.client.closing import Closing
+from shoal.client.generate import GenerateOptions, Prompt
+from shoal.client.http import TIMED_OUT, answered
+from shoal.client.job import Job
+from shoal.client.models import Model
+from shoal.client.plan import Plan
 from shoal.client.progress import reporting
-from shoal.client.protocol import Answered, Exchange, Finished, Lost, OnRetry, Retry, Send
+from shoal.client.protocol import Answered, Exchange, Finished, Lost, Send
 from shoal.client.question import Answers
-from shoal.client.score import Scored, ScoreOptions
-from shoal.client.stream import Reader
-from shoal.errors import DeadlineExceeded, RequestCancelled, Unavailable
-from shoal.wire.objects import Extraction, Generation
+from shoal.client.shell import Shell, described
+from shoal.client.text_stream import TextStream
+from shoal.errors import RequestCancelled
 
+P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Client:
+def _blocking(plan: Callable[Concatenate[Api, P], Plan[R]]) -> Callable[Concatenate[Client, P], R]:
+    """The client's method that does what is planned."""
+
+    def method(client: Client, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return client._call(plan(client._api, *args, **kwargs))
+
+    return described(method, plan)
+
+
+class Client(Shell[httpx.Client], Closing):
     """A gateway, for blocking code. Thread-safe; keep one, so that connections are reused.
 
     Args:
@@ -48,163 +54,14 @@ class Client:
         on_retry: called with (why, seconds until then) before a request is sent again.
     """
 
-    def __init__(
-        self,
-        base_url: str = DEFAULT_URL,
-        api_key: str | None = None,
-        *,
-        timeout_s: float | None = None,
-        retries: int = Retry().limit,
-        limits: Limits = DEFAULT_LIMITS,
-        http: httpx.Client | None = None,
-        on_retry: OnRetry | None = None,
-    ) -> None:
-        self._api = Api(*policies(timeout_s, retries, on_retry), limits)
-        self._endpoint = Endpoint(base_url, api_key)
-        self._own = http is None
-        self._http = http or httpx.Client()
-
-    def encode(
-        self,
-        model: str,
-        items: Givens,
-        *,
-        progress: bool | Report = False,
-        **options: Unpack[EncodeOptions],
-    ) -> NDArray[Any]:
-        """Dense vectors of `items` in their order: [n, dim], or [dim] for a single one.
-
-        Args:
-            model: name of a model the gateway serves.
-            items: a string, strings, lists of token ids; or, for models that take images or audio,
-                the `bytes` or `Path` of a file, an image of Pillow's, an array of pixels.
-            progress: show a bar on stderr, or call a function with (answered, in all).
-            options: see `EncodeOptions`.
-
-        Raises:
-            ShoalError: the request or one of its items failed; the class says why.
-        """
-        with reporting(progress, "encode") as report:
-            job = self._api.encode(Call(report), model, items, dense_only(options))
-            return vectors_of(self._run(job), items)
-
-    def encode_detailed(
-        self,
-        model: str,
-        items: Givens,
-        *,
-        progress: bool | Report = False,
-        **options: Unpack[EncodeOptions],
-    ) -> Encoded:
-        """As `encode`, of all outputs, with token counts, what was truncated, and errors by item.
-
-        Raises:
-            ShoalError: a request failed as a whole.
-        """
-        with reporting(progress, "encode") as report:
-            return self._run(self._api.encode(Call(report, False), model, items, options))
-
-    def score(
-        self,
-        model: str,
-        query: Given,
-        documents: Givens,
-        *,
-        progress: bool | Report = False,
-        **options: Unpack[ScoreOptions],
-    ) -> NDArray[np.float32]:
-        """How well each document answers the query: float32 [n], in their order.
-
-        Raises:
-            ShoalError: the request or one of the documents failed; the class says why.
-        """
-        with reporting(progress, "score") as report:
-            return self._run(self._api.score(Call(report), model, query, documents, options)).scores
-
-    def score_detailed(
-        self,
-        model: str,
-        query: Given,
-        documents: Givens,
-        *,
-        progress: bool | Report = False,
-        **options: Unpack[ScoreOptions],
-    ) -> Scored:
-        """As `score`, with token counts, what was truncated, and errors document by document.
-
-        Raises:
-            ShoalError: a request failed as a whole.
-        """
-        with reporting(progress, "score") as report:
-            return self._run(self._api.score(Call(report, False), model, query, documents, options))
-
-    def extract(
-        self,
-        model: str,
-        items: Givens,
-        *,
-        progress: bool | Report = False,
-        **options: Unpack[ExtractOptions],
-    ) -> list[Extraction]:
-        """Entities, labels or a transcript of each item, in their order.
-
-        Raises:
-            ShoalError: the request or one of its items failed; the class says why.
-        """
-        with reporting(progress, "extract") as report:
-            return self._run(self._api.extract(Call(report), model, items, options)).found
-
-    def extract_detailed(
-        self,
-        model: str,
-        items: Givens,
-        *,
-        progress: bool | Report = False,
-        **options: Unpack[ExtractOptions],
-    ) -> Extracted:
-        """As `extract`, with token counts, what was truncated, and errors item by item.
-
-        Raises:
-            ShoalError: a request failed as a whole.
-        """
-        with reporting(progress, "extract") as report:
-            return self._run(self._api.extract(Call(report, False), model, items, options))
-
-    def generate(
-        self,
-        model: str,
-        items: Prompts,
-        *,
-        progress: bool | Report = False,
-        **options: Unpack[GenerateOptions],
-    ) -> list[Generation]:
-        """What follows each text, or is answered in each conversation, in their order.
-
-        Args:
-            items: a text or a conversation, or a list of them. A conversation is a list of messages,
-                ``{"role": "user", "content": "…"}``.
-
-        Raises:
-            ShoalError: the request or one of its items failed; the class says why.
-        """
-        with reporting(progress, "generate") as report:
-            return self._run(self._api.generate(Call(report), model, items, options)).texts
-
-    def generate_detailed(
-        self,
-        model: str,
-        items: Prompts,
-        *,
-        progress: bool | Report = False,
-        **options: Unpack[GenerateOptions],
-    ) -> Generated:
-        """As `generate`, with token counts, and errors item by item.
-
-        Raises:
-            ShoalError: a request failed as a whole.
-        """
-        with reporting(progress, "generate") as report:
-            return self._run(self._api.generate(Call(report, False), model, items, options))
+    encode = _blocking(Api.encode)
+    encode_detailed = _blocking(Api.encode_detailed)
+    score = _blocking(Api.score)
+    score_detailed = _blocking(Api.score_detailed)
+    extract = _blocking(Api.extract)
+    extract_detailed = _blocking(Api.extract_detailed)
+    generate = _blocking(Api.generate)
+    generate_detailed = _blocking(Api.generate_detailed)
 
     def stream(self, model: str, item: Prompt, **options: Unpack[GenerateOptions]) -> TextStream:
         """The pieces of one text as they are generated; see `TextStream`.
@@ -243,16 +100,12 @@ class Client:
         if self._own:
             self._http.close()
 
-    def __enter__(self) -> Self:
-        return self
+    def _connections(self) -> httpx.Client:
+        return httpx.Client()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+    def _call(self, plan: Plan[R]) -> R:
+        with reporting(plan.progress, plan.task) as report:
+            return plan.take(self._run(plan.job(report)))
 
     def _run(self, job: Job[T, R]) -> R:
         run = _Run(job)
@@ -310,48 +163,6 @@ class Client:
         except httpx.RequestError as error:
             return self._endpoint.lost(error)
         return answered(response, bytes(body))
-
-
-class TextStream:
-    """The pieces of a text as they come. Iterate over it; close it, or leave its `with`, to end it early."""
-
-    def __init__(self, response: httpx.Response, endpoint: Endpoint, deadline: float) -> None:
-        self._response = response
-        self._endpoint = endpoint
-        self._deadline = deadline
-        self._reader = Reader()
-
-    def __iter__(self) -> Iterator[str]:
-        """Raises `ShoalError` where the text does not come to its end."""
-        with self:
-            try:
-                for chunk in self._response.iter_raw():
-                    yield from self._reader.add(chunk)
-                    if time.monotonic() > self._deadline:
-                        raise DeadlineExceeded("the text did not come to its end in time")
-            except httpx.RequestError as error:
-                raise Unavailable(self._endpoint.lost(error).reason) from None
-        _ = self.generation  # raises where it broke off
-
-    @property
-    def generation(self) -> Generation:
-        """The whole, once all pieces came. Raises `Unavailable` before, and where it broke off."""
-        return self._reader.whole
-
-    def close(self) -> None:
-        """End it: what nobody reads is not generated."""
-        self._response.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class _Run(Generic[T]):
