@@ -29,3 +29,10 @@ MODELS = [
 def test_only_what_is_near_is_suggested(word: str, meant: str | None) -> None:
     assert closest(word, MODELS) == meant
     assert nearest(word, MODELS) == ("" if meant is None else f" (did you mean '{meant}'?)")
+
+
+def test_comparing_many_long_names_is_not_worth_a_hint() -> None:
+    names = [f"{n:0200b}" for n in range(100)]
+    assert closest(f"{1:0200b}", names[:4]) == names[1]
+    assert closest(f"{1:0200b}", names) is None
+    assert closest("tyni", ["tiny", "x" * 1_000_000]) == "tiny"

@@ -17,6 +17,8 @@ import msgspec
 MAX_MESSAGE = 2000
 #: Longest `param`, and longest word that a nearest one is looked for.
 MAX_NAME = 200
+#: Most pairs of letters that are compared for it, some 50 ms of them: callers name both sides.
+_MOST_PAIRS = 1_000_000
 #: Fewer letters stand in too many words to tell which is meant.
 _PART = 3
 _SHORT = 4
@@ -267,7 +269,9 @@ def closest(word: str, known: Iterable[str], cutoff: float | None = None) -> str
         cutoff = 0.6 if len(word) > _SHORT else 0.5
     if not word or len(word) > MAX_NAME:
         return None  # comparing takes time that grows with its length
-    word, spelled = word.lower(), {name.lower(): name for name in known}
+    word, spelled = word.lower(), {name.lower(): name for name in known if len(name) <= MAX_NAME}
+    if len(word) * sum(map(len, spelled)) > _MOST_PAIRS:
+        return None
     close = difflib.get_close_matches(word, spelled, n=1, cutoff=cutoff)
     if not close and len(word) >= _PART:
         close = sorted((name for name in spelled if word in name), key=len)

@@ -179,6 +179,39 @@ async def test_what_travels_with_each_unit_is_bounded(
     assert (response.status_code, response.json()["error"]["param"]) == (413, f"params.{name}")
 
 
+@pytest.mark.parametrize(
+    ("params", "where"),
+    [
+        ({"template": {"a": msgspec.msgpack.Ext(5, b"x")}}, "params.template"),
+        ({"schema": {"enum": {(1, 2): 3}}}, "params.schema"),
+        (
+            {"tools": [{"function": {"name": "f", "x": msgspec.msgpack.Ext(5, b"x")}}]},
+            "params.tools",
+        ),
+    ],
+)
+async def test_what_json_has_not_is_refused(
+    gateway: Served, params: dict[str, Any], where: str
+) -> None:
+    items = [{"messages": [{"role": "user", "content": "Hello"}]}]
+    body = msgspec.msgpack.encode({"items": items, "params": params})
+    headers = {"content-type": MSGPACK}
+    response = await gateway.http.post("/v1/generate/agent", content=body, headers=headers)
+    error = msgspec.msgpack.decode(response.content)["error"]
+    assert (response.status_code, error["param"]) == (400, where)
+    assert "what JSON has not" in error["message"]
+
+
+async def test_too_many_tools_are_refused_before_their_names_are_compared(gateway: Served) -> None:
+    tools = [{"function": {"name": f"{n:0180b}"}} for n in range(1000)]
+    body = {
+        "items": [{"messages": [{"role": "user", "content": "Hello"}]}],
+        "params": {"tools": tools, "tool_choice": "01" * 90},
+    }
+    response = await gateway.post("/v1/generate/agent", body)
+    assert (response.status_code, response.json()["error"]["param"]) == (413, "params.tools")
+
+
 async def test_an_item_fails_by_itself(gateway: Served, worker: ScriptedWorker) -> None:
     body = (await gateway.post(PATH, {"items": ["a", "bad"]})).json()
     assert body["items"][0]["text"] == '"a"'

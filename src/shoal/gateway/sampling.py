@@ -212,9 +212,10 @@ def _tools(options: GenerateOptions, named: Named, *, chat: bool) -> str:
     if not chat:
         _refuse(where, "are for conversations; this is a text")
     names = [_tool_name(tool, f"{where}[{n}]") for n, tool in enumerate(options.tools)]
+    packed = _packed(options.tools, where)
     if choice not in ("auto", "none", "required", *names):
         _refuse(named("tool_choice"), f"is no tool: '{choice[:80]}'{nearest(choice, names)}")
-    return "" if choice == "none" else _packed(options.tools, where)
+    return "" if choice == "none" else packed
 
 
 def _tool_name(tool: dict[str, Any], where: str) -> str:
@@ -232,7 +233,10 @@ def _tool_name(tool: dict[str, Any], where: str) -> str:
 
 
 def _packed(value: Any, where: str) -> str:
-    text = msgspec.json.encode(value).decode()
+    try:
+        text = msgspec.json.encode(value).decode()
+    except TypeError:  # MessagePack has more than JSON
+        _refuse(where, "holds what JSON has not: only texts, numbers, lists and maps of names")
     _check_size(text, where)
     return text
 

@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -103,3 +105,11 @@ def test_pieces_change_nothing(pieces: list[str], complete: bool) -> None:
         whole = told(made(), [text], complete=complete)[1]
         assert told(made(), pieces, complete=complete)[1] == whole
         assert told(made(), list(text), complete=complete)[1] == whole
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 5000, "{" * 5000, '[{"a":' * 3000, "<tool_call>" + "[" * 5000]
+)
+@pytest.mark.parametrize("of", [TaggedCalls, lambda: BareCalls({"f"})])
+def test_what_is_nested_without_end_is_text(text: str, of: Callable[[], Answer]) -> None:
+    assert told(of(), [text])[1] == Whole(text)

@@ -136,7 +136,7 @@ def _objects(text: str) -> Iterator[str]:
     if rest.startswith("["):
         try:
             yield from (bytes(raw).decode() for raw in _list_decoder.decode(rest))
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             yield rest
         return
     while rest:

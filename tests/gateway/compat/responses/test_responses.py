@@ -313,3 +313,19 @@ async def test_what_cannot_be_done_is_refused_by_name(
     if param is not None:
         assert error["param"] == param
     assert worker.units == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'"\xff"',
+        b'[{"role": "user", "content": "\xff"}]',
+        b'[{"role": "user", "content": ["\xff"]}]',
+    ],
+)
+async def test_a_text_that_is_none_is_the_callers_fault(gateway: Served, content: bytes) -> None:
+    body = b'{"model": "storyteller", "input": %b}' % content
+    headers = {"content-type": "application/json"}
+    response = await gateway.http.post("/v1/responses", content=body, headers=headers)
+    assert response.status_code == 400, response.text
+    assert response.json()["error"]["param"] == "input"

@@ -14,7 +14,7 @@ from shoal.errors import InvalidRequest
 from shoal.gateway.body import KINDS, LIST, TEXT
 from shoal.gateway.compat.responses.bodies import ResponsesBody
 
-_maps = msgspec.json.Decoder(list[dict[str, Any]])
+_maps, _text = msgspec.json.Decoder(list[dict[str, Any]]), msgspec.json.Decoder(str)
 _TEXTS = ("input_text", "output_text", "text")
 
 
@@ -42,16 +42,13 @@ def messages(body: ResponsesBody) -> msgspec.Raw:
 
 
 def _items(raw: msgspec.Raw) -> list[dict[str, Any]]:
-    match KINDS["json"][memoryview(raw)[0]]:
-        case kind if kind is TEXT:
-            return [_said("user", msgspec.json.decode(raw))]
-        case kind if kind is LIST:
-            try:
-                return _maps.decode(raw)
-            except msgspec.DecodeError as error:
-                raise InvalidRequest(f"input: {error}", param="input") from None
-        case kind:
-            raise InvalidRequest(f"input must be a text or items; it is {kind}", param="input")
+    kind = KINDS["json"][memoryview(raw)[0]]
+    if kind is not TEXT and kind is not LIST:
+        raise InvalidRequest(f"input must be a text or items; it is {kind}", param="input")
+    try:
+        return _maps.decode(raw) if kind is LIST else [_said("user", _text.decode(raw))]
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"input: {error}", param="input") from None
 
 
 def _said(role: Any, content: Any) -> dict[str, Any]:
