@@ -17,6 +17,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PATH = "/v1/generate/storyteller"
 MSGPACK = "application/msgpack"
+TOKENS = 'shoal_gateway_tokens_total{model="storyteller"}'
 
 
 def told(worker: ScriptedWorker, text: str, **more: Any) -> None:
@@ -32,8 +33,10 @@ def told(worker: ScriptedWorker, text: str, **more: Any) -> None:
 
 async def test_texts_in_json(gateway: Served, worker: ScriptedWorker) -> None:
     told(worker, " upon a time", finish="length", cached_tokens=1)
+    before = await gateway.metric(TOKENS)
     response = await gateway.post(PATH, {"items": ["Once", {"text": "Twice"}, [1, 2]]})
     assert response.status_code == 200
+    assert await gateway.metric(TOKENS) == before + 9 + 6
     item = {
         "text": " upon a time",
         "finish": "length",

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PATH = "/v1/generate/storyteller"
 BODY = {"items": ["Once"], "stream": True}
+TOKENS = 'shoal_gateway_tokens_total{model="storyteller"}'
 
 
 @contextlib.asynccontextmanager
@@ -51,6 +52,7 @@ async def data(lines: AsyncIterator[str]) -> Any:
 
 async def test_pieces_come_as_they_are_written(gateway: Served, worker: ScriptedWorker) -> None:
     writing = Writing(worker)
+    before = await gateway.metric(TOKENS)
     begun = asyncio.create_task(_begun(gateway))
     unit = await writing.come()
     assert isinstance(unit.params, GenerateParams)
@@ -78,6 +80,7 @@ async def test_pieces_come_as_they_are_written(gateway: Served, worker: Scripted
     }
     assert await data(lines) == {"usage": {"tokens": 3, "new_tokens": 3, "cached_tokens": 0}}
     assert [line async for line in lines if line] == []
+    assert await gateway.metric(TOKENS) == before + 3 + 3
     await response.aclose()
     await until(lambda: worker.confirmed == [unit.id])
 

@@ -13,6 +13,7 @@ import msgspec
 from shoal.catalog.card import Card
 from shoal.errors import DeadLettered, ErrorInfo, InvalidRequest
 from shoal.gateway.body import ItemLimits
+from shoal.gateway.counts import counts_of
 from shoal.gateway.envelope import Envelope, error_response, item_failed
 from shoal.gateway.feed import Feed
 from shoal.gateway.headers import asked_timeout_s
@@ -24,7 +25,7 @@ from shoal.gateway.service import Gateway
 from shoal.gateway.standing import asked_class, standing_of
 from shoal.gateway.units import answer_size
 from shoal.tasks.reading import reading_of
-from shoal.values import Encoding, Params, Task
+from shoal.values import Encoding, GenerateParams, Params, Task
 from shoal.wire.codec import Buffer
 from shoal.wire.queue import Timings
 
@@ -203,7 +204,7 @@ async def ask(gateway: Gateway, request: Request, question: Question) -> Answers
     """Queue the items and wait for their answers. Raises as `Inflight.ask` does."""
     job = _job(gateway, request, question)
     answers = Answers(await gateway.inflight.ask(job, request.when_gone))
-    _told(gateway, request, answers)
+    _told(gateway, request, question, answers)
     return answers
 
 
@@ -213,12 +214,15 @@ def stream(gateway: Gateway, request: Request, question: Question) -> Iterator[F
     job = _job(gateway, request, question)
     with gateway.inflight.stream(job, request.when_gone) as feed:
         yield feed
-        _told(gateway, request, Answers(feed.answers))
+        _told(gateway, request, question, Answers(feed.answers))
 
 
-def _told(gateway: Gateway, request: Request, answers: Answers) -> None:
-    request.timings = answers.slowest
-    gateway.metrics.answered(request.model, answers.items, answers.tokens)
+def _told(gateway: Gateway, request: Request, question: Question, answers: Answers) -> None:
+    request.timings, tokens = answers.slowest, answers.tokens
+    if isinstance(question.params, GenerateParams):
+        good = (item for unit in answers.units() for item in unit if item.error is None)
+        tokens += sum(counts_of(item).new_tokens for item in good)
+    gateway.metrics.answered(request.model, answers.items, tokens)
 
 
 def _job(gateway: Gateway, request: Request, question: Question) -> Job:

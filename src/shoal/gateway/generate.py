@@ -15,6 +15,7 @@ from shoal.catalog.card import Card
 from shoal.errors import ErrorInfo, InvalidItem
 from shoal.gateway.asking import Answers, Question, ask, card_for, item_limits, read_body
 from shoal.gateway.body import KINDS, MAP, BodyDecoder, ItemLimits, checked_items
+from shoal.gateway.counts import Counts, counts_of
 from shoal.gateway.envelope import native
 from shoal.gateway.feed import Growth
 from shoal.gateway.native import ITEM_SCHEMA, body_encoding, native_response
@@ -55,16 +56,7 @@ class GenerateBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     )
 
 
-class Counts(msgspec.Struct, frozen=True):
-    """The tokens of a `Generation`."""
-
-    prompt_tokens: int
-    new_tokens: int
-    cached_tokens: int = 0
-
-
 _decoder = BodyDecoder(GenerateBody)
-_counts = msgspec.msgpack.Decoder(Counts)
 _maps: dict[Encoding, Any] = {
     "json": msgspec.json.Decoder(dict[str, msgspec.Raw]),
     "msgpack": msgspec.msgpack.Decoder(dict[str, msgspec.Raw]),
@@ -123,11 +115,6 @@ def _is_conversation(item: Buffer, encoding: Encoding, position: int) -> bool:
     except (msgspec.DecodeError, RecursionError):
         where = f"items[{position}]"
         raise InvalidItem(f"{where} is no map with names", param=where) from None
-
-
-def counts_of(item: ItemAnswer) -> Counts:
-    """Of an item that did not fail. Raises `ProtocolError`."""
-    return decode(_counts, item.told, "what a worker generated")
 
 
 def usage_of(answers: Answers) -> dict[str, int]:

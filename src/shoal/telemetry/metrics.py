@@ -91,7 +91,9 @@ class GatewayMetrics(Metrics):
             self._histogram("request_seconds", "From request to response.", _SECONDS, "route")
         )
         self._items = _Labelled(counter("items", "Items answered.", "model"))
-        self._tokens = _Labelled(counter("tokens", "Tokens answered.", "model"))
+        self._tokens = _Labelled(
+            counter("tokens", "Tokens of items that were answered, and generated ones.", "model")
+        )
         self._units = gauge("outstanding_units", "Units admitted that nobody answered yet.")
         self._outstanding = _Labelled(
             gauge(

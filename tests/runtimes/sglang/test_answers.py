@@ -105,7 +105,13 @@ def test_what_was_computed_before() -> None:
 
 def test_the_end_and_what_is_no_event() -> None:
     assert read(b"data: [DONE]") is None
-    for event in (b'data: {"output_ids": [1,', b"<html>", b'data: {"output_ids": "x"}'):
+    for event in (
+        b'data: {"output_ids": [1,',
+        b"<html>",
+        b'data: {"output_ids": "x"}',
+        b'data: {"output_ids": [2147483648]}',
+        b'data: {"meta_info": {"output_token_logprobs": [[-0.5, -1, null]]}}',
+    ):
         with pytest.raises(ComputeFailed, match="no answer of a text"):
             read(event)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+import threading
 import time
 import weakref
 from pathlib import Path
@@ -153,6 +154,27 @@ def test_what_draws_is_begun_anew_when_it_went_while_nobody_asked() -> None:
         assert drawer._process is not None
         drawer._process.kill()
         drawer._process.wait()
+
+
+def test_its_end_waits_for_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that ends closes it, and a file of a hundred pages may have minutes left."""
+    monkeypatch.setattr(drawer_module, "FILE_S", 60.0)
+    own, begun, said = drawer_module.Drawer(), threading.Event(), list[str]()
+
+    def draw() -> None:
+        with pytest.raises(InvalidItem) as caught, own.opened(pdf_of_fills(60_000)):
+            begun.set()
+            own.page(0, MOST)
+        said.append(caught.value.message)
+
+    thread = threading.Thread(target=draw)
+    thread.start()
+    assert begun.wait(20)
+    began = time.monotonic()
+    own.close()
+    assert time.monotonic() - began < 5
+    thread.join()
+    assert "takes down what draws it" in said[0]
 
 
 def test_it_imports_nothing_of_the_worker() -> None:

@@ -19,9 +19,9 @@ from shoal.gateway.compat.generation import (
     token_text,
     usage,
 )
+from shoal.gateway.counts import Counts, counts_of
 from shoal.gateway.envelope import openai
 from shoal.gateway.feed import Growth
-from shoal.gateway.generate import Counts, counts_of
 from shoal.gateway.growing import read_generation
 from shoal.gateway.replies import ItemAnswer
 from shoal.gateway.streaming import DONE, event

@@ -15,7 +15,7 @@ from msgspec import Meta
 from shoal.errors import InvalidRequest
 from shoal.gateway.body import BodyDecoder
 from shoal.gateway.compat.bodies import read_json
-from shoal.gateway.generate import Counts
+from shoal.gateway.counts import Counts
 from shoal.gateway.request import Request
 from shoal.gateway.sampling import GenerateOptions, drawn_seeds
 from shoal.gateway.service import Gateway

@@ -6,17 +6,20 @@ Pure. Written after ``managers/tokenizer_manager.py``, ``managers/schedule_batch
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec import Meta as Limits
 
 from shoal.errors import ComputeFailed, InvalidRequest, ShoalError
 from shoal.wire.arrays import to_wire
 from shoal.wire.socket import Chunk, Sampling
 
+#: A token, as 32 bits hold it: larger ones would fail whatever else a pass brought.
+Id = Annotated[int, Limits(ge=0, lt=1 << 31)]
 #: Logarithm of the likelihood, id, text where it was asked for; JSON has no minus infinity.
-Triple = tuple[float | None, int, Any]
+Triple = tuple[float | None, Id, Any]
 #: For that: below any that a float32 softmax gives.
 _NEVER = -9999.0
 
@@ -51,7 +54,7 @@ class Answer(msgspec.Struct, frozen=True):
     """An event of a stream. `output_ids`: all so far, or with ``--incremental-streaming-output`` those
     since the last."""
 
-    output_ids: list[int] | None = None
+    output_ids: list[Id] | None = None
     meta_info: Meta = Meta()
     error: Refusal | None = None
 

@@ -26,6 +26,8 @@ from shoal.worker.media.images import LONGEST_SIDE
 #: large map two or three.
 FILE_S, PAGE_S = 5.0, 2.0
 _END_S = 5.0
+#: How long an end waits for a page that is all but drawn.
+_TURN_S = 0.1
 
 
 class Drawer:
@@ -63,9 +65,14 @@ class Drawer:
         return Image.fromarray(rows[:, : 3 * width].reshape(height, width, 3))
 
     def close(self) -> None:
-        """End the process; the next file begins another."""
-        with self._turn:
+        """End the process, whatever it draws; the next file begins another."""
+        while not self._turn.acquire(timeout=_TURN_S):
+            if (process := self._process) is not None:
+                process.kill()
+        try:
             self._end()
+        finally:
+            self._turn.release()
 
     def _begin(self) -> None:
         if self._process is not None and self._process.poll() is None:

@@ -13,7 +13,7 @@ import msgspec
 from shoal.errors import ErrorInfo
 from shoal.gateway.compat.chat_answers import ContentLogprob, content_logprob
 from shoal.gateway.compat.responses.bodies import ResponsesBody
-from shoal.gateway.generate import Counts
+from shoal.gateway.counts import Counts
 from shoal.wire.objects import Generation
 
 Status = Literal["in_progress", "completed", "incomplete", "failed"]

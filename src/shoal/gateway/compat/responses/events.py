@@ -19,8 +19,8 @@ from shoal.gateway.compat.responses.answers import (
     OutputText,
     ResponseObject,
 )
+from shoal.gateway.counts import counts_of
 from shoal.gateway.feed import Growth
-from shoal.gateway.generate import counts_of
 from shoal.gateway.streaming import event
 from shoal.wire.objects import Generation
 

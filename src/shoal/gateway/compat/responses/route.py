@@ -18,8 +18,8 @@ from shoal.gateway.compat.responses.answers import Asked
 from shoal.gateway.compat.responses.bodies import ResponsesBody, check, named, options
 from shoal.gateway.compat.responses.events import ResponseEvents
 from shoal.gateway.compat.responses.items import messages
+from shoal.gateway.counts import counts_of
 from shoal.gateway.envelope import openai
-from shoal.gateway.generate import counts_of
 from shoal.gateway.growing import read_generation
 from shoal.gateway.request import Request
 from shoal.gateway.response import EventStream, Response
