@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
-from shoal.catalog.card import Card, Profile, Source, Tasks
+from shoal.catalog.card import Card, Profile, Source
 from shoal.catalog.choice import chosen
+from shoal.catalog.tasks import Tasks
 
 CARD = Card(
     "m",

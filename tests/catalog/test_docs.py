@@ -6,23 +6,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from shoal.catalog.card import (
-    Card,
-    CostSeed,
+from shoal.catalog.card import Card, CostSeed, Memory, Profile, Source
+from shoal.catalog.conversion import Convert, PackedFile
+from shoal.catalog.parse import parse_card
+from shoal.catalog.tasks import (
     Dense,
     EncodeTask,
     ExtractTask,
     GenerateTask,
-    Memory,
     Multivector,
-    Profile,
     ScoreTask,
-    Source,
     Sparse,
     Tasks,
 )
-from shoal.catalog.conversion import Convert, PackedFile
-from shoal.catalog.parse import parse_card
 
 STRUCTS: list[type[msgspec.Struct]] = [
     *(Card, Source, Tasks, EncodeTask, Dense, Sparse, Multivector, ScoreTask, ExtractTask),

@@ -12,11 +12,12 @@ import msgspec
 import pytest
 
 from shoal.catalog import cache
-from shoal.catalog.card import Card, Dense, EncodeTask, Source, Tasks
+from shoal.catalog.card import Card, Source
 from shoal.catalog.fetch import cached, fetch
 from shoal.catalog.infer import infer
 from shoal.catalog.resolve import Catalog
 from shoal.catalog.sources import wheel as wheels
+from shoal.catalog.tasks import Dense, EncodeTask, Tasks
 from shoal.errors import SourceError
 
 from .made import files_in, make_wheel, plain_files, sentence_files, write

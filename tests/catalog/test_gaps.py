@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import msgspec
 
-from shoal.catalog.card import Card, Dense, EncodeTask, ExtractTask, Memory, Source, Tasks
+from shoal.catalog.card import Card, Memory, Source
 from shoal.catalog.gaps import GAPS, gaps
+from shoal.catalog.tasks import Dense, EncodeTask, ExtractTask, Tasks
 
 FULL = Card(
     name="tagger",

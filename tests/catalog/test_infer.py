@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from shoal.catalog.card import Card, Dense, EncodeTask, Memory, Source, Tasks
+from shoal.catalog.card import Card, Memory, Source
 from shoal.catalog.infer import card_for, infer
 from shoal.catalog.parse import parse_card, to_yaml
 from shoal.catalog.resolve import Catalog
+from shoal.catalog.tasks import Dense, EncodeTask, Tasks
 from shoal.errors import CardError, ShoalError, SourceError, UnknownModel
 
 from .made import BERT, NORMALIZE, POOLING, TRANSFORMER, plain_files, sentence_files, write

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from shoal.catalog.card import EncodeTask, Multivector, ScoreTask, Tasks
 from shoal.catalog.infer import infer
 from shoal.catalog.parse import parse_card, to_yaml
+from shoal.catalog.tasks import EncodeTask, Multivector, ScoreTask, Tasks
 from shoal.errors import CardError
 
 from .made import TRANSFORMER, plain_files, write

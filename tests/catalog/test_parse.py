@@ -7,23 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.catalog.card import (
-    Card,
-    CostSeed,
+from shoal.catalog.card import Card, CostSeed, Memory, Profile, RuntimeKind, Source
+from shoal.catalog.parse import MAX_BYTES, parse_card, read_card, to_yaml
+from shoal.catalog.tasks import (
     Dense,
     EncodeTask,
     ExtractTask,
     GenerateTask,
-    Memory,
     Multivector,
-    Profile,
-    RuntimeKind,
     ScoreTask,
-    Source,
     Sparse,
     Tasks,
 )
-from shoal.catalog.parse import MAX_BYTES, parse_card, read_card, to_yaml
 from shoal.errors import CardError
 
 GOOD = """\

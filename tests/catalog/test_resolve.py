@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from shoal.catalog.card import Card, Dense, EncodeTask, Source, Tasks
+from shoal.catalog.card import Card, Source
 from shoal.catalog.parse import to_yaml
 from shoal.catalog.resolve import Catalog
+from shoal.catalog.tasks import Dense, EncodeTask, Tasks
 from shoal.errors import CardError, UnknownModel
 
 CARDS = Path(__file__).parent.parent / "cards"

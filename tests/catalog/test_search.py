@@ -4,18 +4,9 @@ from typing import Any
 
 import pytest
 
-from shoal.catalog.card import (
-    Card,
-    Dense,
-    EncodeTask,
-    ExtractTask,
-    Memory,
-    ScoreTask,
-    Source,
-    Sparse,
-    Tasks,
-)
+from shoal.catalog.card import Card, Memory, Source
 from shoal.catalog.search import Criteria, gives, kinds, search, why_none
+from shoal.catalog.tasks import Dense, EncodeTask, ExtractTask, ScoreTask, Sparse, Tasks
 
 DENSE = Tasks(encode=EncodeTask(dense=Dense(8)))
 

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from shoal.catalog.card import (
+from shoal.catalog.infer import infer
+from shoal.catalog.parse import parse_card, to_yaml
+from shoal.catalog.sources.formats import check_folder
+from shoal.catalog.tasks import (
     EncodeTask,
     ExtractTask,
     GenerateTask,
@@ -16,9 +19,6 @@ from shoal.catalog.card import (
     Sparse,
     Tasks,
 )
-from shoal.catalog.infer import infer
-from shoal.catalog.parse import parse_card, to_yaml
-from shoal.catalog.sources.formats import check_folder
 from shoal.errors import CardError, SourceError
 
 from .made import TRANSFORMER, plain_files, write

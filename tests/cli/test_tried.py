@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from shoal.catalog.card import Card, Dense, EncodeTask, GenerateTask, Profile, Source, Tasks
+from shoal.catalog.card import Card, Profile, Source
+from shoal.catalog.tasks import Dense, EncodeTask, GenerateTask, Tasks
 from shoal.cli.tried import profile_for, sample_of
 from shoal.errors import ModelLoadFailed
 from shoal.runtimes.check.sample import batch_of, spoiled

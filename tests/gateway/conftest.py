@@ -14,19 +14,18 @@ import pytest
 import pytest_asyncio
 
 from shoal.broker.server import BrokerServer
-from shoal.catalog.card import (
-    Card,
+from shoal.catalog.card import Card, Source
+from shoal.catalog.resolve import Catalog
+from shoal.catalog.tasks import (
     Dense,
     EncodeTask,
     ExtractTask,
     GenerateTask,
     Multivector,
     ScoreTask,
-    Source,
     Sparse,
     Tasks,
 )
-from shoal.catalog.resolve import Catalog
 from shoal.gateway.app import App
 from shoal.gateway.main import Server, base_url, bind
 from shoal.gateway.service import Gateway

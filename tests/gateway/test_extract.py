@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from shoal.catalog.card import ExtractTask
+from shoal.catalog.tasks import ExtractTask
 from shoal.errors import InvalidRequest, PayloadTooLarge
 from shoal.gateway.extract import ExtractOptions, extract_params
 from shoal.values import ExtractParams

@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 
 from shoal.broker.server import BrokerServer
-from shoal.catalog.card import ScoreTask
+from shoal.catalog.tasks import ScoreTask
 from shoal.errors import PayloadTooLarge
 from shoal.gateway.body import BodyDecoder, ItemLimits, checked_items
 from shoal.gateway.encode import EncodeBody

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.catalog.card import Dense, EncodeTask, ExtractTask, Multivector, ScoreTask, Tasks
+from shoal.catalog.tasks import Dense, EncodeTask, ExtractTask, Multivector, ScoreTask, Tasks
 from shoal.core.admission_events import Rate
 from shoal.gateway.units import (
     REPLY_BYTES,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from shoal.catalog.card import Dense, EncodeTask, ExtractTask, Multivector, ScoreTask, Tasks
+from shoal.catalog.tasks import Dense, EncodeTask, ExtractTask, Multivector, ScoreTask, Tasks
 from shoal.tasks.outputs import finished, is_ragged, needed, of_tokens
 from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams
 from shoal.wire.outputs import Output, Sparse

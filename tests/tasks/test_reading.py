@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from shoal.catalog.card import ExtractTask, ScoreTask, Tasks
+from shoal.catalog.tasks import ExtractTask, ScoreTask, Tasks
 from shoal.core import events as ev
 from shoal.tasks.reading import reading_of
 from shoal.values import (

@@ -9,9 +9,10 @@ import pytest
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
-from shoal.catalog.card import Card, Dense, EncodeTask, GenerateTask, Memory, Profile, Source, Tasks
+from shoal.catalog.card import Card, Memory, Profile, Source
 from shoal.catalog.fetch import cached
 from shoal.catalog.resolve import Catalog
+from shoal.catalog.tasks import Dense, EncodeTask, GenerateTask, Tasks
 from shoal.core.memory import LaneMemory
 from shoal.core.models import ModelState
 from shoal.errors import ConfigError

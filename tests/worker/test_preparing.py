@@ -10,7 +10,8 @@ from typing import cast
 import msgspec
 
 from shoal.broker.payloads import Payloads
-from shoal.catalog.card import Card, Dense, EncodeTask, Source, Tasks
+from shoal.catalog.card import Card, Source
+from shoal.catalog.tasks import Dense, EncodeTask, Tasks
 from shoal.errors import ComputeFailed, ShoalError
 from shoal.settings import WorkerSettings
 from shoal.tasks.encode import Item

@@ -8,8 +8,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from shoal.catalog.card import Card, ExtractTask, Source, Tasks
+from shoal.catalog.card import Card, Source
 from shoal.catalog.resolve import Catalog
+from shoal.catalog.tasks import ExtractTask, Tasks
 from shoal.core import events as ev
 from shoal.core.models import ModelState
 from shoal.errors import ComputeFailed, ErrorInfo, InvalidItem

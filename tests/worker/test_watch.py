@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shoal.catalog.card import ExtractTask, ScoreTask, Tasks
+from shoal.catalog.tasks import ExtractTask, ScoreTask, Tasks
 from shoal.errors import InvalidItem, ShoalError
 from shoal.tasks.reading import reading_of
 from shoal.telemetry.metrics import WorkerMetrics

@@ -6,20 +6,18 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 
-from shoal.catalog.card import (
+from shoal.catalog.card import Card, Profile, Source
+from shoal.catalog.conversion import Convert, PackedFile
+from shoal.catalog.families import FAMILIES
+from shoal.catalog.tasks import (
     COMPARED,
     INSTRUCTION,
     OUTPUTS,
-    Card,
     EncodeTask,
     ExtractTask,
     GenerateTask,
-    Profile,
     ScoreTask,
-    Source,
 )
-from shoal.catalog.conversion import Convert, PackedFile
-from shoal.catalog.families import FAMILIES
 from shoal.errors import nearest
 
 #: Where in the card (keys from the top), and what is wrong there.

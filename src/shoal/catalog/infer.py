@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from shoal.catalog.card import Card, Dense, EncodeTask, Memory, Source, Tasks
+from shoal.catalog.card import Card, Memory, Source
 from shoal.catalog.check import is_hub_id, is_name, problems
 from shoal.catalog.encoder import (
     Config,
@@ -26,6 +26,7 @@ from shoal.catalog.folder import Found, read_readme
 from shoal.catalog.resolve import Catalog
 from shoal.catalog.sentence_transformers import Pipeline, read_pipeline
 from shoal.catalog.sources.formats import check_tokenizer, check_weights, files_of
+from shoal.catalog.tasks import Dense, EncodeTask, Tasks
 from shoal.catalog.trained import read_trained
 from shoal.errors import CardError, UnknownModel
 

@@ -9,10 +9,10 @@ import string
 
 import msgspec
 
-from shoal.catalog.card import EncodeTask, Multivector, ScoreTask, Tasks
 from shoal.catalog.encoder import Config
 from shoal.catalog.folder import Found
 from shoal.catalog.sentence_transformers import Module, model_of, projected
+from shoal.catalog.tasks import EncodeTask, Multivector, ScoreTask, Tasks
 from shoal.errors import CardError
 
 #: ColBERT's own library: what it is called in config.json, and the file of its settings.

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from shoal.catalog.card import INSTRUCTION, Pooling
 from shoal.catalog.folder import Found
+from shoal.catalog.tasks import INSTRUCTION, Pooling
 from shoal.errors import CardError
 
 _POOLINGS: dict[str, Pooling] = {"mean": "mean", "cls": "cls", "lasttoken": "last", "max": "max"}

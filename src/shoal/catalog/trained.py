@@ -8,16 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from shoal.catalog.card import (
-    EncodeTask,
-    ExtractTask,
-    GenerateTask,
-    Input,
-    Multivector,
-    ScoreTask,
-    Sparse,
-    Tasks,
-)
+from shoal.catalog.card import Input
 from shoal.catalog.encoder import Config, read_config
 from shoal.catalog.folder import Found
 from shoal.catalog.generators import is_generator
@@ -26,6 +17,15 @@ from shoal.catalog.late import read_late
 from shoal.catalog.pages import Processor, query_prefix
 from shoal.catalog.preprocessing import TOGETHER
 from shoal.catalog.sentence_transformers import Pipeline, model_of, module_kinds, transformer_of
+from shoal.catalog.tasks import (
+    EncodeTask,
+    ExtractTask,
+    GenerateTask,
+    Multivector,
+    ScoreTask,
+    Sparse,
+    Tasks,
+)
 from shoal.errors import CardError
 
 _ACTIVATIONS = {"Sigmoid": "sigmoid", "Identity": "identity"}

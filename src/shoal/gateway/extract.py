@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from shoal.catalog.card import Card, ExtractTask
+from shoal.catalog.card import Card
+from shoal.catalog.tasks import ExtractTask
 from shoal.errors import InvalidRequest, PayloadTooLarge, ProtocolError, nearest
 from shoal.gateway.asking import Question
 from shoal.gateway.body import BodyDecoder, ItemLimits, checked_items

@@ -11,7 +11,8 @@ from typing import Annotated, get_args
 import msgspec
 from msgspec import Meta
 
-from shoal.catalog.card import Card, EncodeTask
+from shoal.catalog.card import Card
+from shoal.catalog.tasks import EncodeTask
 from shoal.errors import InvalidRequest, nearest
 from shoal.gateway.instructions import Instruction, checked_instruction
 from shoal.values import EncodeParams, VectorDType

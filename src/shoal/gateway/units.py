@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from shoal.catalog.card import Card, EncodeTask
+from shoal.catalog.card import Card
+from shoal.catalog.tasks import EncodeTask
 from shoal.core.admission_events import Rate
 from shoal.tasks.fde import WIDTH as FDE_WIDTH
 from shoal.tasks.outputs import FDE

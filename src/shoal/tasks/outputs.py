@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.catalog.card import COMPARED, MADE_OF_MULTIVECTOR, Tasks
+from shoal.catalog.tasks import COMPARED, MADE_OF_MULTIVECTOR, Tasks
 from shoal.tasks.dtypes import converted
 from shoal.tasks.encode import invalid_rows, scaled
 from shoal.tasks.score import activated

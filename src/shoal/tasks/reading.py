@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from shoal.catalog.card import COMPARED, Tasks
+from shoal.catalog.tasks import COMPARED, Tasks
 from shoal.values import (
     BYTES_PER_TOKEN,
     EncodeParams,

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from shoal.catalog.card import Tasks
 from shoal.catalog.resolve import Catalog
+from shoal.catalog.tasks import Tasks
 from shoal.core import events as ev
 from shoal.errors import ComputeFailed, ErrorInfo, ProtocolError
 from shoal.tasks.encode import invalid_output

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from shoal.catalog.card import Card, ExtractTask
+from shoal.catalog.card import Card
+from shoal.catalog.tasks import ExtractTask
 from shoal.errors import InvalidRequest, ModelLoadFailed, nearest, reason
 from shoal.tasks.labels import Activation, Labels
 from shoal.values import ExtractParams

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from shoal.catalog.card import Card, Dense, EncodeTask, Source, Tasks
+from shoal.catalog.card import Card, Source
 from shoal.catalog.conversion import Convert, PackedFile
 from shoal.catalog.convert import build
 from shoal.catalog.fetch import cached, fetch
+from shoal.catalog.tasks import Dense, EncodeTask, Tasks
 from shoal.errors import SourceError
 from tests.catalog.made import BERT, files_in, make_wheel
 

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from shoal.catalog.card import Card, ExtractTask, Source, Tasks
+from shoal.catalog.card import Card, Source
 from shoal.catalog.conversion import Convert
 from shoal.catalog.convert import ppocr
 from shoal.catalog.fetch import fetch
+from shoal.catalog.tasks import ExtractTask, Tasks
 from shoal.errors import SourceError
 from tests.catalog.made import files_in, make_wheel
 from tests.runtimes.onnx import graphs

@@ -13,7 +13,8 @@ import msgspec
 from sentence_transformers.base.modules import Dense
 from transformers import ViTConfig, ViTForImageClassification, XLMRobertaConfig
 
-from shoal.catalog.card import Card, Memory, Source, Tasks
+from shoal.catalog.card import Card, Memory, Source
+from shoal.catalog.tasks import Tasks
 from tests.catalog.model_types import model_type_of
 from tests.runtimes.torch import efficientnet, gliner, made, media, speech, towers, vision
 from tests.runtimes.torch.card_tokenizers import tokenizer_of

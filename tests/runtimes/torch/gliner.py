@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch.nn.functional import linear, relu
 
-from shoal.catalog.card import Card, ExtractTask, Source, Tasks
+from shoal.catalog.card import Card, Source
+from shoal.catalog.tasks import ExtractTask, Tasks
 from tests.runtimes.torch import card_tokenizers
 from tests.runtimes.torch.families.rows import ROWS
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from shoal.catalog.card import Card, Dense, EncodeTask, Input, Profile, Source, Tasks
+from shoal.catalog.card import Card, Input, Profile, Source
+from shoal.catalog.tasks import Dense, EncodeTask, Tasks
 from shoal.errors import InvalidItem, InvalidRequest, ModelLoadFailed
 from shoal.settings import WorkerSettings
 from shoal.tasks.encode import Item, Media

@@ -12,7 +12,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from shoal.catalog.card import Card, EncodeTask, Multivector, Profile, ScoreTask, Source, Tasks
+from shoal.catalog.card import Card, Profile, Source
+from shoal.catalog.tasks import EncodeTask, Multivector, ScoreTask, Tasks
 from shoal.errors import InvalidItem, ModelLoadFailed
 from shoal.runtimes.torch.runtime import TorchRuntime
 from shoal.settings import WorkerSettings

@@ -15,18 +15,8 @@ from transformers import ViTConfig, ViTForImageClassification
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
-from shoal.catalog.card import (
-    Card,
-    Dense,
-    EncodeTask,
-    ExtractTask,
-    Input,
-    Multivector,
-    Profile,
-    ScoreTask,
-    Source,
-    Tasks,
-)
+from shoal.catalog.card import Card, Input, Profile, Source
+from shoal.catalog.tasks import Dense, EncodeTask, ExtractTask, Multivector, ScoreTask, Tasks
 from shoal.errors import ComputeFailed, InvalidItem, InvalidRequest, ModelLoadFailed
 from shoal.runtimes.torch.runtime import TorchRuntime
 from shoal.settings import WorkerSettings

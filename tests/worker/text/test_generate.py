@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from shoal.catalog.card import Card, GenerateTask, Source, Tasks
+from shoal.catalog.card import Card, Source
+from shoal.catalog.tasks import GenerateTask, Tasks
 from shoal.errors import InvalidItem, InvalidRequest, ModelLoadFailed, ShoalError, TooManyTokens
 from shoal.tasks.encode import Item, Media
 from shoal.tasks.generate.conversation import Conversation

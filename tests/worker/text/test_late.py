@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shoal.catalog.card import Card, Dense, EncodeTask, Multivector, ScoreTask, Source, Tasks
+from shoal.catalog.card import Card, Source
+from shoal.catalog.tasks import Dense, EncodeTask, Multivector, ScoreTask, Tasks
 from shoal.errors import InvalidItem, ModelLoadFailed, ShoalError, TooManyTokens
 from shoal.tasks.encode import Item, Media
 from shoal.tasks.late import Cosine, MaxSim, TokenVectors

@@ -8,7 +8,8 @@ import pytest
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
-from shoal.catalog.card import Card, ScoreTask, Source, Tasks
+from shoal.catalog.card import Card, Source
+from shoal.catalog.tasks import ScoreTask, Tasks
 from shoal.errors import InvalidItem, InvalidRequest, ModelLoadFailed, ShoalError, TooManyTokens
 from shoal.tasks.encode import Item, Media
 from shoal.values import ScoreParams

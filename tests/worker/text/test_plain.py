@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from shoal.catalog.card import Card, EncodeTask, ExtractTask, Multivector, Source, Tasks
+from shoal.catalog.card import Card, Source
+from shoal.catalog.tasks import EncodeTask, ExtractTask, Multivector, Tasks
 from shoal.errors import InvalidItem
 from shoal.tasks.late import TokenVectors
 from shoal.values import EncodeParams, ExtractParams

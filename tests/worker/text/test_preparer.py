@@ -4,7 +4,8 @@ import msgspec
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from shoal.catalog.card import Card, Dense, EncodeTask, Source, Tasks
+from shoal.catalog.card import Card, Source
+from shoal.catalog.tasks import Dense, EncodeTask, Tasks
 from shoal.errors import InvalidItem, InvalidRequest, ModelLoadFailed, ShoalError, TooManyTokens
 from shoal.values import EncodeParams
 from shoal.worker.prepared import Prepared

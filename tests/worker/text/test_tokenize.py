@@ -8,7 +8,8 @@ import pytest
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
-from shoal.catalog.card import Card, Dense, EncodeTask, Source, Tasks
+from shoal.catalog.card import Card, Source
+from shoal.catalog.tasks import Dense, EncodeTask, Tasks
 from shoal.errors import InvalidItem
 from shoal.tasks.encode import Item, Media
 from shoal.values import TokenizeParams

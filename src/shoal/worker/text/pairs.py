@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from shoal.catalog.card import INSTRUCTION, Card
+from shoal.catalog.card import Card
+from shoal.catalog.tasks import INSTRUCTION
 from shoal.errors import ModelLoadFailed, ShoalError
 from shoal.tasks.encode import Item
 from shoal.tasks.score import shares

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from shoal.catalog.card import INSTRUCTION, Card
+from shoal.catalog.card import Card
+from shoal.catalog.tasks import INSTRUCTION
 from shoal.errors import InvalidRequest
 from shoal.values import EncodeParams, Params, TokenizeParams
 from shoal.worker.text.tokens import Tokens

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from shoal.catalog.card import GenerateTask
+from shoal.catalog.tasks import GenerateTask
 from shoal.errors import InvalidRequest, ModelLoadFailed
 from shoal.values import GenerateParams
 from shoal.wire.socket import Sampling

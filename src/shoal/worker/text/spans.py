@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Encoding
 
-from shoal.catalog.card import Card, ExtractTask
+from shoal.catalog.card import Card
 from shoal.catalog.gliner import FILE, SAVE_ANEW, GlinerConfig
+from shoal.catalog.tasks import ExtractTask
 from shoal.errors import InvalidRequest, ModelLoadFailed, ShoalError, reason
 from shoal.tasks.encode import Item
 from shoal.tasks.spans import THRESHOLD, Asked, Spans, Words

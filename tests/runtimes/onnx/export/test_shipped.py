@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shoal.catalog.card import Card, Dense, EncodeTask, Source, Tasks
+from shoal.catalog.card import Card, Source
 from shoal.catalog.conversion import Convert
+from shoal.catalog.tasks import Dense, EncodeTask, Tasks
 from shoal.runtimes.onnx.export.shipped import shipped
 from tests.catalog.made import make_wheel
 
