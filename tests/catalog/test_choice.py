@@ -3,13 +3,19 @@
 from collections.abc import Callable
 
 from shoal.catalog.card import Card, Profile, Source
-from shoal.catalog.choice import chosen
-from shoal.catalog.tasks import Tasks
+from shoal.catalog.choice import chosen, is_graphed
+from shoal.catalog.families import FAMILIES
+from shoal.catalog.resolve import Catalog
+from shoal.catalog.tasks import Dense, EncodeTask, Tasks
+from shoal.errors import ModelLoadFailed
+from shoal.runtimes.onnx.encoders.heads import heads_of as graphed_heads
+from shoal.runtimes.onnx.export.architecture import FAMILIES as GRAPHED
+from shoal.worker.models import heads_of
 
 CARD = Card(
     "m",
     Source(dir="."),
-    "bert",
+    "t5",
     Tasks(),
     512,
     profiles={
@@ -69,5 +75,30 @@ def test_a_lighter_runtime_stands_in_for_the_default_one() -> None:
 
 
 def test_a_card_without_profiles_has_a_default_one() -> None:
-    choice = chosen(Card("m", Source(dir="."), "bert", Tasks(), 512), CPU, without())
+    choice = chosen(Card("m", Source(dir="."), "t5", Tasks(), 512), CPU, without())
     assert (choice.name, choice.profile, choice.passed) == ("default", Profile(), [])
+
+
+def test_an_encoder_that_graphs_are_made_of_needs_no_profile_for_them() -> None:
+    card = Card("m", Source(dir="."), "bert", Tasks(encode=EncodeTask(dense=Dense(8))), 512)
+    assert chosen(card, CPU, without()).name == "default"
+    choice = chosen(card, CPU, without("torch"))
+    assert (choice.name, choice.profile, choice.lacks) == ("onnx", Profile("onnx"), None)
+    assert chosen(card, ("onnx",), without(), only=True).name == "onnx"
+    assert chosen(card, CPU, without("torch", "onnx")).lacks == "install torch"
+
+
+def _can_be_graphed(card: Card) -> bool:
+    try:
+        graphed_heads(heads_of(card))
+    except ModelLoadFailed:
+        return False
+    return card.family in GRAPHED
+
+
+def test_graphs_are_made_of_what_the_runtime_makes_them_of() -> None:
+    assert {family.name for family in FAMILIES.values() if family.graphed} == {*GRAPHED}
+    cards = [
+        card for card in Catalog.load([]).cards() if card.profile("default").runtime == "torch"
+    ]
+    assert {c.name for c in cards if is_graphed(c)} == {c.name for c in cards if _can_be_graphed(c)}

@@ -1,5 +1,6 @@
 import json
 import socket
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,10 @@ from typer.testing import CliRunner
 
 from shoal.cli import checks
 from shoal.cli.checks import Finding
+from shoal.cli.installing import install
 from shoal.cli.main import app
 from shoal.errors import ConfigError
+from shoal.runtimes import packages
 from shoal.settings import GatewaySettings, WorkerSettings
 from tests.catalog.made import sentence_files, write
 
@@ -30,7 +33,18 @@ def test_a_machine_that_can_serve(tmp_path: Path) -> None:
     assert "starts with JetStream" in findings["broker"]["seen"]
     assert findings["models"]["verdict"] == "ok"  # an empty cache, and nobody asked for a model
     assert findings["models"]["seen"].startswith("0 of ")
-    wanted = {"python", "torch", "tokenizers", "media", "catalog", "cache", "store", "memory"}
+    wanted = {
+        "python",
+        "torch",
+        "onnx",
+        "gguf",
+        "tokenizers",
+        "media",
+        "catalog",
+        "cache",
+        "store",
+        "memory",
+    }
     assert wanted <= {*findings}
 
 
@@ -41,6 +55,20 @@ def test_without_its_libraries_no_images_are_decoded(monkeypatch: pytest.MonkeyP
     assert found.verdict == "warn"
     assert "no-such-package not installed" in found.seen
     assert "shoal[media]" in found.todo
+
+
+def test_torch_is_missed_only_by_who_has_no_other_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(package: str) -> str:
+        if package == "torch":
+            raise metadata.PackageNotFoundError(package)
+        return "1"
+
+    monkeypatch.setattr("shoal.cli.checks.metadata.version", version)
+    found = checks.torch()
+    assert (found.verdict, found.todo) == ("warn", install("torch"))
+    monkeypatch.setattr(packages, "NEEDED", {"onnx": ("not_there_at_all",)})
+    monkeypatch.setattr(checks, "NEEDED", packages.NEEDED)
+    assert checks.torch().verdict == "fail"
 
 
 def test_what_is_wrong_is_told_with_what_to_do(tmp_path: Path) -> None:

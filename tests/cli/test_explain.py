@@ -63,7 +63,9 @@ def test_a_profile_that_was_asked_for_stands(
     explain(settings(tmp_path, "small", profile="cpu"))
     told = capsys.readouterr().out
     assert "profile cpu, as was asked for" in told
+    assert "small: cannot run here; runtime onnx" in told
     assert "nothing that suits can run here: the onnx runtime needs" in told
+    assert "  install  " in told
 
 
 def test_an_unknown_model(tmp_path: Path) -> None:

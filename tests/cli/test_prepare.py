@@ -4,7 +4,8 @@ import pytest
 
 from shoal.catalog.resolve import Catalog
 from shoal.cli.prepare import Prepared, prepare
-from shoal.errors import CardError, ConfigError, SourceError, UnknownModel
+from shoal.errors import CardError, ConfigError, RuntimeMissing, SourceError, UnknownModel
+from shoal.runtimes import packages
 from shoal.settings import WorkerSettings
 from tests.catalog.made import sentence_files, write
 
@@ -58,3 +59,12 @@ def test_two_models_of_one_name_are_refused(tmp_path: Path) -> None:
 def test_a_model_that_is_named_twice_is_served_once(tmp_path: Path) -> None:
     model = str(write(tmp_path / "mine", sentence_files()))
     assert prepare(offline(tmp_path, model, model, "mine"), tmp_path / "cards").names == ["mine"]
+
+
+def test_what_nothing_here_computes_is_told_before_it_is_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packages, "NEEDED", {"torch": ("not_there_at_all",)})
+    told = "^model 'whisper-tiny.en' cannot run here: .* 'not_there_at_all': .* -m pip install "
+    with pytest.raises(RuntimeMissing, match=told):
+        prepare(offline(tmp_path, "whisper-tiny.en"), tmp_path / "cards")

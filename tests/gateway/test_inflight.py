@@ -194,6 +194,7 @@ async def test_too_much_queued_is_429_before_any_work(
         assert refused.status_code == 429
         assert refused.json()["error"]["code"] == "overloaded"
         assert refused.headers["retry-after"] == "2"
+        assert "x-should-retry" not in refused.headers
         assert inflight.units == 4
         for number in range(4):
             await held.come(number + 1)
@@ -216,6 +217,7 @@ async def test_a_model_that_cannot_be_loaded_is_502_with_the_reason(
     assert "model.safetensors is cut short" in response.json()["error"]["message"]
     assert response.json()["error"]["retryable"] is False
     assert 50 < int(response.headers["retry-after"]) <= 60
+    assert response.headers["x-should-retry"] == "false"
     assert "it is not tried again for" in response.json()["error"]["message"]
     assert (await gateway.encode(["a"])).status_code == 502
     assert len(worker.units) == 1

@@ -1,8 +1,9 @@
 """Which of a card's profiles a model runs with: the first that suits the device and can run here.
 
 Which comes first is the card's order of device kinds, best first; whether its runtime's packages are
-installed is asked, since that is no matter of the card. If none can run, the first one stands: what it
-lacks is what to install.
+installed is asked, since that is no matter of the card. A card of an encoder that ONNX graphs are made of
+has a profile for them, whether it says so or not. If none can run, the first one stands: what it lacks is
+what to install.
 """
 
 from __future__ import annotations
@@ -10,7 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import msgspec
+
 from shoal.catalog.card import Card, Profile
+from shoal.catalog.families import FAMILIES
+from shoal.catalog.tasks import COMPARED
+
+#: What is computed of such a graph, or by the worker of what it gives (`runtimes/onnx/encoders/heads`).
+_SCORED = ("cross-encoder", *COMPARED)
+_EXTRACTED = ("sequence-labels", "nli", "token-labels")
 
 
 class Passed(NamedTuple):
@@ -39,7 +48,7 @@ def chosen(
         missing: what a kind of runtime lacks here; None: nothing.
         only: the first kind's was asked for by name; no other takes its place.
     """
-    suited = card.suited(*kinds)
+    suited = _graphed(card).suited(*kinds)
     lacking = [missing(profile.runtime) for _, profile in suited]
     first = 0
     if not only:
@@ -47,3 +56,25 @@ def chosen(
     name, profile = suited[first]
     passed = [Passed(*own, lacking[n]) for n, own in enumerate(suited) if n != first]
     return Choice(name, profile, lacking[first], passed)
+
+
+def _graphed(card: Card) -> Card:
+    if "onnx" in card.profiles or not is_graphed(card):
+        return card
+    profiles = {**card.profiles, "onnx": Profile("onnx")}
+    return msgspec.structs.replace(card, profiles=profiles)
+
+
+def is_graphed(card: Card) -> bool:
+    """Whether ONNX graphs are made of this model's safetensors for all that its card has it do."""
+    family, default, tasks = FAMILIES.get(card.family), card.profile("default"), card.tasks
+    if family is None or not family.graphed or default.runtime != "torch" or tasks.generate:
+        return False
+    if (encode := tasks.encode) is not None and (
+        encode.sparse
+        or any(made and made.projections for made in (encode.dense, encode.multivector))
+    ):
+        return False
+    return (tasks.score is None or tasks.score.head in _SCORED) and (
+        tasks.extract is None or tasks.extract.head in _EXTRACTED
+    )

@@ -27,6 +27,7 @@ class Family(msgspec.Struct, frozen=True):
             what those do, and they are never run.
         media: what its models take besides text, decoded by the worker.
         graphs: files of its models, where those are ONNX graphs and no safetensors.
+        graphed: whether ONNX graphs are made of its safetensors.
         anew: whether a text that its models write begins by itself, after a prompt that another part of
             them read, and does not go on with the prompt.
         files: whether its models are folders with weights and a tokenizer.
@@ -41,6 +42,7 @@ class Family(msgspec.Struct, frozen=True):
     code: tuple[str, ...] = ()
     media: tuple[str, ...] = ()
     graphs: tuple[str, ...] = ()
+    graphed: bool = False
     anew: bool = False
     files: bool = True
 
@@ -49,7 +51,12 @@ FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
         Family("albert", ("albert",), ("AlbertModel", "AlbertForMaskedLM", "AlbertForPreTraining")),
-        Family("bert", ("bert",), ("BertModel", "BertForMaskedLM", "BertForPreTraining")),
+        Family(
+            "bert",
+            ("bert",),
+            ("BertModel", "BertForMaskedLM", "BertForPreTraining"),
+            graphed=True,
+        ),
         Family("clip", ("clip",), ("CLIPModel",), media=("image",)),
         Family(
             "colmodernvbert",
@@ -61,7 +68,12 @@ FAMILIES: dict[str, Family] = {
         Family("colpali", ("colpali",), ("ColPaliForRetrieval",), positions=8192, media=("image",)),
         Family("siglip", ("siglip",), ("SiglipModel",), media=("image",)),
         Family("deberta", ("deberta-v2",), ("DebertaV2Model", "DebertaV2ForMaskedLM")),
-        Family("distilbert", ("distilbert",), ("DistilBertModel", "DistilBertForMaskedLM")),
+        Family(
+            "distilbert",
+            ("distilbert",),
+            ("DistilBertModel", "DistilBertForMaskedLM"),
+            graphed=True,
+        ),
         Family("electra", ("electra",), ("ElectraModel", "ElectraForPreTraining")),
         Family("mpnet", ("mpnet",), ("MPNetModel", "MPNetForMaskedLM"), position_offset=2),
         Family("t5", ("t5",), ("T5EncoderModel",), positions=512, anew=True),
@@ -74,6 +86,7 @@ FAMILIES: dict[str, Family] = {
                 *("CamembertModel", "CamembertForMaskedLM"),
             ),
             position_offset=None,
+            graphed=True,
         ),
         Family("whisper", ("whisper",), ("WhisperForConditionalGeneration",), media=("audio",)),
         Family(

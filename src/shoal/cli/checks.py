@@ -21,7 +21,9 @@ from typing import Literal
 import msgspec
 
 from shoal.cli.context import read_running
+from shoal.cli.installing import install
 from shoal.errors import ShoalError, SourceError
+from shoal.runtimes.packages import NEEDED, missing
 from shoal.settings import GatewaySettings, WorkerSettings
 
 Verdict = Literal["ok", "warn", "fail"]
@@ -34,6 +36,7 @@ LOW_MEMORY_MB, NO_MEMORY_MB = 2048, 512
 TORCH_IMPORT_S = 120
 #: Those of the extra `media`.
 MEDIA_PACKAGES = ("pillow", "pypdfium2", "soundfile")
+_WITHOUT_TORCH = "no images but OCR, no speech, no encoders but BERT, DistilBERT and RoBERTa"
 
 _ASK_TORCH = """
 import json, torch
@@ -63,7 +66,8 @@ def torch() -> Finding:
     try:
         metadata.version("torch")
     except metadata.PackageNotFoundError:
-        return Finding("torch", "fail", "not installed", "pip install 'shoal[torch]'")
+        verdict: Verdict = "warn" if _runtimes() else "fail"
+        return Finding("torch", verdict, f"not installed: {_WITHOUT_TORCH}", install("torch"))
     try:
         done = subprocess.run(
             [sys.executable, "-c", _ASK_TORCH],
@@ -82,13 +86,26 @@ def torch() -> Finding:
     return Finding("torch", "ok", f"{told['version']}, {devices}, {told['threads']} threads")
 
 
+def _runtimes() -> list[str]:
+    """The kinds of runtime whose packages are installed."""
+    return [kind for kind in NEEDED if missing(kind) is None]
+
+
 def onnx() -> Finding:
-    """The library that models shipped as ONNX graphs are computed by; others need none of it."""
+    """The library that models shipped as ONNX graphs are computed by, and encoders without torch."""
+    return _library("onnx", "onnxruntime", "no models that read pictures")
+
+
+def gguf() -> Finding:
+    """llama.cpp, as a library."""
+    return _library("gguf", "xllamacpp", "no texts by llama.cpp")
+
+
+def _library(kind: str, package: str, without: str) -> Finding:
     try:
-        return Finding("onnx", "ok", f"onnxruntime {metadata.version('onnxruntime')}")
+        return Finding(kind, "ok", f"{package} {metadata.version(package)}")
     except metadata.PackageNotFoundError:
-        seen = "onnxruntime not installed: no models that read pictures"
-        return Finding("onnx", "warn", seen, "pip install 'shoal[onnx]'")
+        return Finding(kind, "warn", f"{package} not installed: {without}", install(kind))
 
 
 def candle() -> Finding:
@@ -96,9 +113,7 @@ def candle() -> Finding:
     try:
         return Finding("candle", "ok", f"candding {metadata.version('candding')}")
     except metadata.PackageNotFoundError:
-        seen = (
-            "not installed; cards that say `runtime: candle` need it: pip install 'shoal[candle]'"
-        )
+        seen = f"not installed; cards that say `runtime: candle` need it: {install('candle')}"
         return Finding("candle", "ok", seen)
 
 
@@ -121,7 +136,7 @@ def media() -> Finding:
             missing.append(package)
     if missing:
         seen = f"{', '.join(missing)} not installed: no models of images or sound"
-        return Finding("media", "warn", seen, "pip install 'shoal[media]'")
+        return Finding("media", "warn", seen, install("media"))
     return Finding("media", "ok", ", ".join(found))
 
 

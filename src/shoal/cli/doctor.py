@@ -67,6 +67,7 @@ def _checks(
         ("torch", checks.torch),
         ("candle", checks.candle),
         ("onnx", checks.onnx),
+        ("gguf", checks.gguf),
         ("tokenizers", checks.tokenizers),
         ("media", checks.media),
         ("catalog", partial(checks.catalog, settings)),

@@ -10,6 +10,7 @@ from shoal.catalog.choice import Choice, chosen
 from shoal.catalog.fetch import cached
 from shoal.catalog.infer import card_for
 from shoal.catalog.resolve import Catalog
+from shoal.cli.installing import install
 from shoal.runtimes.packages import NEEDED, missing
 from shoal.settings import WorkerSettings
 from shoal.worker.devices import lanes_of
@@ -41,8 +42,12 @@ def _asked(lane: LaneSpec) -> str:
 
 def _lines(card: Card, lane: LaneSpec, settings: WorkerSettings) -> Iterator[str]:
     choice = chosen(card, lane.kinds, missing, only=lane.only)
-    yield f"{card.name}: runtime {choice.profile.runtime}, {_dtype(choice)}, profile {choice.name}"
+    cannot = "" if choice.lacks is None else "cannot run here; "
+    kind = choice.profile.runtime
+    yield f"{card.name}: {cannot}runtime {kind}, {_dtype(choice)}, profile {choice.name}"
     yield f"  why      {_why(choice)}"
+    if cannot:
+        yield f"  install  {install(kind)}"
     for passed in choice.passed:
         why = "comes after it" if passed.why is None else passed.why
         yield f"  not      {passed.name} (runtime {passed.profile.runtime}): {why}"
@@ -58,7 +63,7 @@ def _lines(card: Card, lane: LaneSpec, settings: WorkerSettings) -> Iterator[str
     options = "".join(f", {key}: {value}" for key, value in profile.options.items())
     yield f"  threads  {threads}{' (the lane’s)' * (not profile.threads)}{options}"
     yield f"  files    {_files(card, settings)}"
-    if packages := _packages(profile.runtime):
+    if packages := _packages(kind):
         yield f"  packages {packages}"
 
 

@@ -18,9 +18,13 @@ from shoal.catalog.fetch import cached, fetch
 from shoal.catalog.infer import card_for
 from shoal.catalog.parse import to_yaml
 from shoal.catalog.resolve import Catalog
-from shoal.errors import ConfigError, SourceError
+from shoal.cli.installing import install
+from shoal.errors import ConfigError, RuntimeMissing, SourceError
+from shoal.runtimes.packages import lacking
 from shoal.settings import CommonSettings, WorkerSettings
 from shoal.wire.subjects import token
+from shoal.worker.devices import lanes_of
+from shoal.worker.lanespec import LaneSpec
 
 #: Between two lines about one download.
 TELL_EVERY_S = 1.0
@@ -39,9 +43,10 @@ def prepare(settings: WorkerSettings, folder: Path) -> Prepared:
 
     Raises:
         UnknownModel, CardError, SourceError: saying which model and what to do.
+        RuntimeMissing: nothing that computes one of them is installed; it was not fetched.
         ConfigError: two of them have one name.
     """
-    catalog = Catalog.load(settings.catalog)
+    catalog, lane = Catalog.load(settings.catalog), lanes_of(settings)[0]  # they are of one kind
     meant: dict[str, str] = {}
     files = []
     for spec in dict.fromkeys(settings.models):
@@ -51,6 +56,7 @@ def prepare(settings: WorkerSettings, folder: Path) -> Prepared:
             files.append(_write(card, spec, folder))
             catalog = catalog.with_card(card)
         meant.setdefault(card.name, spec)
+        _check_runs(card, lane)
         _fetch(card, settings)
     return Prepared([*meant], files)
 
@@ -61,6 +67,15 @@ def _check_free(name: str, spec: str, meant: dict[str, str]) -> None:
         raise ConfigError(
             f"{meant[name]} and {spec} would both be called '{name}'; link to one of them by "
             "another name, or give it a card (`shoal models show` prints one)"
+        )
+
+
+def _check_runs(card: Card, lane: LaneSpec) -> None:
+    kind = lane.profile(card).runtime
+    if (module := lacking(kind)) is not None:
+        raise RuntimeMissing(
+            f"model '{card.name}' cannot run here: the {kind} runtime needs the package '{module}': "
+            f"{install(kind)}"
         )
 
 

@@ -54,9 +54,9 @@ def openai(error: ErrorInfo) -> dict[str, Any]:
 def error_response(
     error: ErrorInfo, envelope: Envelope = native, *, msgpack: bool = False
 ) -> Response:
-    """The response that an error becomes, `Retry-After` included where it may help."""
+    """The response that an error becomes, and when to send the request again, if at all."""
     shape = envelope(error)
-    headers = _retry_after(error)
+    headers = (*_retry_after(error), *_never(error))
     if msgpack:
         return Response(msgspec.msgpack.encode(shape), error.status, MSGPACK, headers)
     return Response(msgspec.json.encode(shape), error.status, headers=headers)
@@ -73,3 +73,9 @@ def _retry_after(error: ErrorInfo) -> tuple[Header, ...]:
     if error.status not in (429, 503) and error.retry_after_s is None:
         return ()
     return ((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after_s or 1.0))),)
+
+
+def _never(error: ErrorInfo) -> tuple[Header, ...]:
+    """OpenAI's clients send again whatever answered 5xx, after `Retry-After`: a minute, for what does
+    not load. This is how they are told not to (`_should_retry` of their `_base_client.py`)."""
+    return () if error.retryable or error.status < 500 else ((b"x-should-retry", b"false"),)

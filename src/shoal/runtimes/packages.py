@@ -18,12 +18,18 @@ NEEDED = {
 
 def missing(kind: str) -> str | None:
     """What is not installed, and how to install it; None where all is."""
-    for module in NEEDED.get(kind, ()):
-        if find_spec(module) is None:
-            return told(kind, module)
-    return None
+    module = lacking(kind)
+    return None if module is None else told(kind, module)
+
+
+def lacking(kind: str) -> str | None:
+    """The first module that is not there; None: all are."""
+    return next((module for module in NEEDED.get(kind, ()) if find_spec(module) is None), None)
 
 
 def told(kind: str, module: str) -> str:
-    """That a runtime's module is not there, in words."""
-    return f"the {kind} runtime needs the package '{module}': pip install 'shoal[{kind}]'"
+    """That a runtime's module is not there, in words that may travel to callers: no path stands in them."""
+    return (
+        f"the {kind} runtime needs the package '{module}': pip install 'shoal[{kind}]' in the "
+        "environment of its worker (`shoal doctor` writes the command out)"
+    )

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from shoal.errors import ModelLoadFailed
 from shoal.runtimes.base import OutOfMemory
+from shoal.runtimes.packages import told
 
 PACKAGE = "xllamacpp"
 #: Whose structs these are.
@@ -163,9 +164,7 @@ def library() -> Any:
     """The library, once a process. Raises `ModelLoadFailed` for one of an unknown layout."""
     found = find_spec(PACKAGE)
     if found is None or found.origin is None:
-        raise ModelLoadFailed(
-            f"the gguf runtime needs the package '{PACKAGE}': pip install 'shoal[gguf]'"
-        )
+        raise ModelLoadFailed(told("gguf", PACKAGE))
     (path, *_) = sorted(Path(found.origin).parent.glob(f"{PACKAGE}*.so")) or [Path()]
     try:
         lib = ctypes.CDLL(str(path))
