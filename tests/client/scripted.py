@@ -9,7 +9,6 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
-from types import TracebackType
 from typing import Any, Self
 
 import msgspec
@@ -85,12 +84,7 @@ class ScriptedGateway:
         until(lambda: self._server.started)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._server.should_exit = True
         self._server.force_exit = True
         self._thread.join(10)

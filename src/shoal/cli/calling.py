@@ -1,35 +1,46 @@
-"""What the commands that ask a model share: their options, the client, and where answers go.
+"""What the commands that ask a model share: their options, the client, and how a call of theirs ends.
 
-Decides how answers are written as JSON Lines and which errors are told; not what is asked.
+Decides which options those are, and the exit code; not what is asked.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
+import inspect
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hints
 
+import msgspec
 import typer
+from typer.models import ArgumentInfo
 
+from shoal.cli.answers import tell_errors, write_lines
 from shoal.cli.context import api_key, gateway_url
+from shoal.cli.flags import stand_for
 from shoal.cli.numbers import decimal, whole
-from shoal.cli.texts import STDIN
+from shoal.cli.texts import STDIN, gather_items
 from shoal.errors import ConfigError, InvalidRequest
 
 if TYPE_CHECKING:
     from shoal.client import Client
     from shoal.client.result import Told
+    from shoal.client.turn import TurnOptions
 
-SHOWN_ITEMS, SHOWN_CHARACTERS = 10, 36
+R = TypeVar("R", bound="Told")
+#: Writes what was told of items with these names.
+Write = Callable[[R, list[str]], None]
+
 #: A bar for what takes a moment only flickers.
 BAR_ITEMS = 256
 
 ModelName = Annotated[
     str,
     typer.Argument(metavar="MODEL", help="A model the gateway serves: `shoal models list`."),
+]
+Texts = Annotated[
+    list[str] | None, typer.Argument(help="Texts; paths with --files; or use --file.")
 ]
 File = Annotated[str | None, typer.Option("--file", "-f", help="A text per line; `-` for stdin.")]
 Field = Annotated[
@@ -66,26 +77,120 @@ Timeout = Annotated[
 ]
 
 
-@contextlib.contextmanager
-def connect(url: str | None, key: str | None, timeout_s: float) -> Iterator[Client]:
-    """A client of the gateway named, or of the one that runs here, that tells what it waits for.
+class Asking(msgspec.Struct, frozen=True, kw_only=True):
+    """The options that every command has which asks a model."""
 
-    Raises `Unavailable` at once where that would be on this machine, and none is.
+    file: File = None
+    field: Field = None
+    files: Files = False
+    output: Lines = None
+    as_json: AsLines = False
+    bulk: Bulk = False
+    priority: Priority = 0
+    url: Url = None
+    key: Key = None
+    timeout: Timeout = 60.0
+
+    @property
+    def turn(self) -> TurnOptions:
+        return {"bulk": self.bulk, "priority": self.priority}
+
+    def gather(self, arguments: list[str] | None) -> tuple[list[str], list[str | bytes]]:
+        """What each item is called, and the items; see `gather_items`."""
+        return gather_items(arguments or [], self.file, self.field, self.files)
+
+    @contextlib.contextmanager
+    def client(self) -> Iterator[Client]:
+        """One of the gateway named, or of that which runs here, that tells what it waits for.
+
+        Raises `Unavailable` at once where that would be on this machine, and none is.
+        """
+        import httpx
+
+        from shoal.cli.waiting import Waiting, check_listening
+        from shoal.client import Client
+
+        url = gateway_url(self.url)
+        waiting = Waiting(url, self.timeout)
+        with httpx.Client(event_hooks={"response": [waiting.answered]}) as http:
+            client = Client(
+                url,
+                self.key or api_key(),
+                timeout_s=self.timeout,
+                http=http,
+                on_retry=waiting.retried,
+            )
+            check_listening(url)
+            with waiting:
+                yield client
+
+    def writer(self, show: Write[R], line: Callable[[R, int], dict[str, Any]]) -> Write[R]:
+        """Writes JSON Lines where these are asked for, else what `show` does.
+
+        Raises `ConfigError` for a file that is to be something else.
+        """
+        output = self.output
+        if output is not None and output != STDIN and not output.endswith((".jsonl", ".json")):
+            raise ConfigError(f"--output {output}: name it .jsonl")
+        return self.lines(line) if self.as_json or output is not None else show
+
+    def lines(self, line: Callable[[R, int], dict[str, Any]]) -> Write[R]:
+        """Writes JSON Lines; `line` tells of the item in row so many of those that have an answer."""
+
+        def write(told: R, names: list[str]) -> None:
+            paths = names if self.files else []
+            write_lines(self.output, told, lambda row: line(told, row), paths)
+
+        return write
+
+    def tell(self, told: R, names: list[str], write: Write[R]) -> None:
+        """What failed, then all else. Raises `typer.Exit` of 1 if anything failed."""
+        tell_errors(told, names if self.files else [])
+        write(told, names)
+        if told.errors:
+            raise typer.Exit(1)
+
+
+def asks(
+    *, output: Any = Lines, timeout_s: float = 60.0
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of `Asking`, which it receives as its first argument.
+
+    Of these, what is read and written stands before its own options, the others behind them.
     """
-    import httpx
 
-    from shoal.cli.waiting import Waiting, check_listening
-    from shoal.client import Client
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+        shared = _options(output, timeout_s)
+        written = 1 + Asking.__struct_fields__.index("as_json")
+        arguments = sum(map(_is_argument, own))
 
-    url = gateway_url(url)
-    waiting = Waiting(url, timeout_s)
-    with httpx.Client(event_hooks={"response": [waiting.answered]}) as http:
-        client = Client(
-            url, key or api_key(), timeout_s=timeout_s, http=http, on_retry=waiting.retried
+        def run(**values: Any) -> None:
+            asking = Asking(**{option.name: values.pop(option.name) for option in shared})
+            command(asking, **values)
+
+        stand_for(
+            command,
+            run,
+            [*own[:arguments], *shared[:written], *own[arguments:], *shared[written:]],
         )
-        check_listening(url)
-        with waiting:
-            yield client
+        return run
+
+    return decorate
+
+
+def _options(output: Any, timeout_s: float) -> list[inspect.Parameter]:
+    hints = get_type_hints(Asking, include_extras=True) | {"output": output}
+    defaults = msgspec.structs.asdict(Asking(timeout=timeout_s))
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return [
+        inspect.Parameter(name, kind, default=default, annotation=hints[name])
+        for name, default in defaults.items()
+    ]
+
+
+def _is_argument(parameter: inspect.Parameter) -> bool:
+    return any(isinstance(meta, ArgumentInfo) for meta in get_args(parameter.annotation))
 
 
 def read_schema(path: Path | None) -> dict[str, Any] | None:
@@ -103,76 +208,3 @@ def read_schema(path: Path | None) -> dict[str, Any] | None:
 def shows_bar(items: int) -> bool:
     """Whether progress is worth a bar, and somebody sees it."""
     return items > BAR_ITEMS and sys.stderr.isatty()
-
-
-def wants_lines(output: str | None, as_json: bool) -> bool:
-    """Whether answers are JSON Lines; else a table. Raises `ConfigError` for another file."""
-    if output is not None and output != STDIN and not output.endswith((".jsonl", ".json")):
-        raise ConfigError(f"--output {output}: name it .jsonl")
-    return as_json or output is not None
-
-
-def tell_errors(told: Told, paths: Sequence[str] = ()) -> None:
-    """What failed, a line each, on stderr; of items that are files with its path."""
-    for position, error in told.errors.items():
-        what = f"{paths[position]}: " if paths else ""
-        print(f"error: {what}{error.message}", file=sys.stderr)
-
-
-def write_lines(
-    output: str | None,
-    told: Told,
-    answer: Callable[[int], dict[str, Any]],
-    paths: Sequence[str] = (),
-) -> None:
-    """A line an item, which failed or not; of items that are files with its path.
-
-    `answer` tells of the item in row so many of those that have an answer.
-    """
-    with opened(output) as file:
-        file.writelines(_lines(told, answer, paths))
-
-
-def _lines(
-    told: Told, answer: Callable[[int], dict[str, Any]], paths: Sequence[str]
-) -> Iterator[bytes]:
-    import orjson
-
-    row = 0
-    for position in range(len(told.tokens)):
-        line: dict[str, Any] = {"index": position}
-        if paths:
-            line["file"] = paths[position]
-        if (error := told.errors.get(position)) is not None:
-            line["error"] = {"code": error.code, "message": error.message}
-        else:
-            line |= answer(row)
-            line["tokens"] = int(told.tokens[position])
-            line["truncated"] = bool(told.truncated[position])
-            row += 1
-        yield orjson.dumps(line, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE)
-
-
-@contextlib.contextmanager
-def opened(output: str | None) -> Iterator[BinaryIO]:
-    """Stdout, or a file that is there only once it is whole."""
-    if output is None or output == STDIN:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    path = Path(output)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with partial.open("xb") as file:
-            yield file
-        partial.replace(path)
-    except OSError as error:
-        raise ConfigError(f"--output {output}: {error.strerror}") from None
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def short(text: str) -> str:
-    """One line of it, for a table."""
-    line = " ".join(text.split())
-    return line if len(line) <= SHOWN_CHARACTERS else f"{line[: SHOWN_CHARACTERS - 1]}…"

@@ -4,40 +4,37 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
+from shoal.cli.answers import SHOWN_ITEMS, opened, print_table, short, tokens
 from shoal.cli.calling import (
-    SHOWN_ITEMS,
-    AsLines,
-    Bulk,
-    Field,
-    File,
-    Files,
+    Asking,
     Instruction,
-    Key,
     ModelName,
-    Priority,
-    Timeout,
+    Texts,
     Truncate,
-    Url,
-    connect,
-    opened,
-    short,
+    Write,
+    asks,
     shows_bar,
-    tell_errors,
-    write_lines,
 )
 from shoal.cli.numbers import whole
-from shoal.cli.texts import STDIN, gather_items
+from shoal.cli.texts import STDIN
 from shoal.errors import ConfigError
 
 if TYPE_CHECKING:
     from shoal.client import Encoded
 
 SHOWN_VALUES = 4
+
+
+Output = Annotated[
+    str | None,
+    typer.Option("--output", "-o", help="Write `.npy` or `.jsonl`; `-` for stdout."),
+]
 
 
 class DType(StrEnum):
@@ -50,19 +47,11 @@ class DType(StrEnum):
     binary = "binary"
 
 
+@asks(output=Output)
 def encode(
+    asking: Asking,
     model: ModelName,
-    texts: Annotated[
-        list[str] | None, typer.Argument(help="Texts; paths with --files; or use --file.")
-    ] = None,
-    file: File = None,
-    field: Field = None,
-    files: Files = False,
-    output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", help="Write `.npy` or `.jsonl`; `-` for stdout."),
-    ] = None,
-    as_json: AsLines = False,
+    texts: Texts = None,
     outputs: Annotated[
         list[str] | None,
         typer.Option(
@@ -80,11 +69,6 @@ def encode(
     ] = None,
     instruction: Instruction = None,
     truncate: Truncate = True,
-    bulk: Bulk = False,
-    priority: Priority = 0,
-    url: Url = None,
-    key: Key = None,
-    timeout: Timeout = 60.0,
 ) -> None:
     """Turn texts, images and sound into vectors with a model that a gateway serves.
 
@@ -96,9 +80,9 @@ def encode(
 
     Large inputs are cut into requests and joined in order. Exit code 1 if an item has no vector.
     """
-    form = _form(output, as_json, dtype, outputs or [])
-    names, items = gather_items(texts or [], file, field, files)
-    with connect(url, key, timeout) as client:
+    write = _writer(asking, dtype, outputs or [])
+    names, items = asking.gather(texts)
+    with asking.client() as client:
         encoded = client.encode_detailed(
             model,
             items,
@@ -110,34 +94,25 @@ def encode(
             normalize=normalize,
             instruction=instruction,
             truncate=truncate,
-            bulk=bulk,
-            priority=priority,
+            **asking.turn,
         )
-    paths = names if files else []
-    tell_errors(encoded, paths)
-    if form == "table":
-        _show(encoded, names)
-    elif form == "jsonl":
-        write_lines(output, encoded, lambda row: _line(encoded, row), paths)
-    else:
-        _save(encoded, output)
-    if encoded.errors:
-        raise typer.Exit(1)
+    asking.tell(encoded, names, write)
 
 
-def _form(output: str | None, as_json: bool, dtype: DType, outputs: list[str]) -> str:
-    """``table``, ``jsonl`` or ``npy``. Raises `ConfigError` for a file that is neither."""
-    if as_json or (output or "").endswith((".jsonl", ".json")):
-        return "jsonl"
+def _writer(asking: Asking, dtype: DType, outputs: list[str]) -> Write[Encoded]:
+    """Of a table, JSON Lines or a .npy file. Raises `ConfigError` for a file that is neither."""
+    output = asking.output
+    if asking.as_json or (output or "").endswith((".jsonl", ".json")):
+        return asking.lines(_line)
     if output is None:
-        return "table"
+        return _show
     if output != STDIN and not output.endswith(".npy"):
         raise ConfigError(f"--output {output}: name it .npy or .jsonl, or add --json")
     if dtype in (DType.int8, DType.uint8) or outputs not in ([], ["dense"]):
         raise ConfigError(
             "a .npy file holds dense vectors alone, and no scales of int8 and uint8: add --json"
         )
-    return "npy"
+    return partial(_save, output=output)
 
 
 def _line(encoded: Encoded, row: int) -> dict[str, Any]:
@@ -158,7 +133,7 @@ def _plain(row: Any) -> Any:
     return msgspec.structs.asdict(row) if isinstance(row, Sparse) else row
 
 
-def _save(encoded: Encoded, output: str | None) -> None:
+def _save(encoded: Encoded, names: list[str], output: str) -> None:
     import numpy as np
 
     if encoded.outputs:
@@ -176,20 +151,14 @@ def _save(encoded: Encoded, output: str | None) -> None:
 
 
 def _show(encoded: Encoded, names: list[str]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    from rich.table import Column
 
-    table = Table("text", "tokens")
-    table.add_column("first values", no_wrap=True)
-    shown = encoded.positions.tolist()[:SHOWN_ITEMS]
-    for row, position in enumerate(shown):
-        tokens = f"{encoded.tokens[position]}{' (cut)' if encoded.truncated[position] else ''}"
-        table.add_row(Text(short(names[position])), tokens, Text("\n".join(_values(encoded, row))))
-    console = Console()
-    if shown:
-        console.print(table)
-    console.print(f"{_counted(encoded)}, tokens: {encoded.tokens.sum()}")
+    columns = ("text", "tokens", Column("first values", no_wrap=True))
+    rows = [
+        (short(names[position]), tokens(encoded, position), "\n".join(_values(encoded, row)))
+        for row, position in enumerate(encoded.positions.tolist()[:SHOWN_ITEMS])
+    ]
+    print_table(columns, rows, f"{_counted(encoded)}, tokens: {encoded.tokens.sum()}")
 
 
 def _values(encoded: Encoded, row: int) -> list[str]:

@@ -8,30 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from shoal.cli.answers import SHOWN_ITEMS, print_table, short
 from shoal.cli.calling import (
-    SHOWN_ITEMS,
-    AsLines,
-    Bulk,
-    Field,
-    File,
-    Files,
-    Key,
-    Lines,
+    Asking,
     ModelName,
-    Priority,
-    Timeout,
+    Texts,
     Truncate,
-    Url,
-    connect,
+    asks,
     read_schema,
-    short,
     shows_bar,
-    tell_errors,
-    wants_lines,
-    write_lines,
 )
 from shoal.cli.numbers import decimal
-from shoal.cli.texts import gather_items
 
 if TYPE_CHECKING:
     from shoal.client import Extracted, Extraction
@@ -40,16 +27,11 @@ if TYPE_CHECKING:
 SHOWN_FINDS = 5
 
 
+@asks()
 def extract(
+    asking: Asking,
     model: ModelName,
-    texts: Annotated[
-        list[str] | None, typer.Argument(help="Texts; paths with --files; or use --file.")
-    ] = None,
-    file: File = None,
-    field: Field = None,
-    files: Files = False,
-    output: Lines = None,
-    as_json: AsLines = False,
+    texts: Texts = None,
     label: Annotated[
         list[str] | None, typer.Option("--label", "-l", help="What to look for; several times.")
     ] = None,
@@ -80,11 +62,6 @@ def extract(
         str | None, typer.Option(help="What might have been said before a sound: names, spelling.")
     ] = None,
     truncate: Truncate = True,
-    bulk: Bulk = False,
-    priority: Priority = 0,
-    url: Url = None,
-    key: Key = None,
-    timeout: Timeout = 60.0,
 ) -> None:
     """Find entities and classes in texts and images, and write down what is said or written.
 
@@ -98,9 +75,9 @@ def extract(
 
     A folder stands for the files in it. Exit code 1 if an item failed.
     """
-    as_lines = wants_lines(output, as_json)
-    names, items = gather_items(texts or [], file, field, files)
-    with connect(url, key, timeout) as client:
+    write = asking.writer(_show, _line)
+    names, items = asking.gather(texts)
+    with asking.client() as client:
         extracted = client.extract_detailed(
             model,
             items,
@@ -114,17 +91,9 @@ def extract(
             task="translate" if translate else None,
             prompt=prompt,
             truncate=truncate,
-            bulk=bulk,
-            priority=priority,
+            **asking.turn,
         )
-    paths = names if files else []
-    tell_errors(extracted, paths)
-    if as_lines:
-        write_lines(output, extracted, lambda row: _line(extracted, row), paths)
-    else:
-        _show(extracted, names)
-    if extracted.errors:
-        raise typer.Exit(1)
+    asking.tell(extracted, names, write)
 
 
 def _line(extracted: Extracted, row: int) -> dict[str, Any]:
@@ -135,18 +104,10 @@ def _line(extracted: Extracted, row: int) -> dict[str, Any]:
 
 
 def _show(extracted: Extracted, names: list[str]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table("item", "found")
     shown = list(zip(extracted.positions.tolist(), extracted.found, strict=True))[:SHOWN_ITEMS]
-    for position, found in shown:
-        table.add_row(Text(short(names[position])), Text(_told(found)))
-    console = Console()
-    if shown:
-        console.print(table)
-    console.print(f"items: {len(extracted.found)}, tokens: {extracted.tokens.sum()}")
+    rows = [(short(names[position]), _told(found)) for position, found in shown]
+    sum_ = f"items: {len(extracted.found)}, tokens: {extracted.tokens.sum()}"
+    print_table(("item", "found"), rows, sum_)
 
 
 def _told(found: Extraction) -> str:

@@ -58,17 +58,20 @@ def takes(
         config = inspect.Parameter(
             "config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Config
         )
-        parameters = [*_keyword_only(own), *settings.values(), config]
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {p.name: p.annotation for p in parameters}
-        run.__doc__, run.__name__ = command.__doc__, command.__name__
+        stand_for(command, run, [*own, *settings.values(), config])
         return run
 
     return decorate
 
 
-def _keyword_only(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
-    return [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
+def stand_for(
+    command: Callable[..., None], run: Callable[..., None], parameters: list[inspect.Parameter]
+) -> None:
+    """Let `run` be the command of that name, with these parameters, by keyword."""
+    named = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
+    run.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in named}
+    run.__doc__, run.__name__ = command.__doc__, command.__name__
 
 
 def _parameters(structs: tuple[type[msgspec.Struct], ...]) -> dict[str, inspect.Parameter]:

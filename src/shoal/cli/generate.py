@@ -8,44 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shoal.cli.calling import (
-    SHOWN_ITEMS,
-    AsLines,
-    Bulk,
-    Field,
-    File,
-    Files,
-    Key,
-    Lines,
-    ModelName,
-    Priority,
-    Timeout,
-    Url,
-    connect,
-    read_schema,
-    short,
-    shows_bar,
-    tell_errors,
-    wants_lines,
-    write_lines,
-)
+from shoal.cli.answers import SHOWN_ITEMS, print_table, short
+from shoal.cli.calling import Asking, ModelName, Texts, asks, read_schema, shows_bar
 from shoal.cli.numbers import decimal, whole
-from shoal.cli.texts import gather_items
 
 if TYPE_CHECKING:
     from shoal.client import Client, Generated
 
 
+@asks(timeout_s=300.0)
 def generate(
+    asking: Asking,
     model: ModelName,
-    texts: Annotated[
-        list[str] | None, typer.Argument(help="Texts; paths with --files; or use --file.")
-    ] = None,
-    file: File = None,
-    field: Field = None,
-    files: Files = False,
-    output: Lines = None,
-    as_json: AsLines = False,
+    texts: Texts = None,
     chat: Annotated[
         bool, typer.Option("--chat", help="Each text is what a user says in a conversation.")
     ] = False,
@@ -73,11 +48,6 @@ def generate(
         typer.Option(exists=True, dir_okay=False, help="Texts are JSON of this JSON schema."),
     ] = None,
     regex: Annotated[str | None, typer.Option(help="Texts are such that this matches.")] = None,
-    bulk: Bulk = False,
-    priority: Priority = 0,
-    url: Url = None,
-    key: Key = None,
-    timeout: Timeout = 300.0,
 ) -> None:
     """Go on with texts, or answer them.
 
@@ -88,8 +58,8 @@ def generate(
 
     One text is shown as it is generated. Exit code 1 if an item failed.
     """
-    as_lines = wants_lines(output, as_json)
-    names, items = gather_items(texts or [], file, field, files)
+    write = asking.writer(_show, _line)
+    names, items = asking.gather(texts)
     prompts = [_prompt(item, chat, system) for item in items]
     options: dict[str, Any] = {
         "max_tokens": max_tokens,
@@ -99,23 +69,15 @@ def generate(
         "stop": stop or None,
         "schema": read_schema(schema),
         "regex": regex,
-        "bulk": bulk,
-        "priority": priority,
+        **asking.turn,
     }
-    with connect(url, key, timeout) as client:
-        if len(prompts) == 1 and not as_lines:
+    with asking.client() as client:
+        if len(prompts) == 1 and write is _show:
             _stream(client, model, prompts[0], options)
             return
         bar = shows_bar(len(items))
         generated = client.generate_detailed(model, prompts, progress=bar, **options)
-    paths = names if files else []
-    tell_errors(generated, paths)
-    if as_lines:
-        write_lines(output, generated, lambda row: _line(generated, row), paths)
-    else:
-        _show(generated, names)
-    if generated.errors:
-        raise typer.Exit(1)
+    asking.tell(generated, names, write)
 
 
 def _prompt(item: str | bytes, chat: bool, system: str | None) -> Any:
@@ -141,16 +103,8 @@ def _line(generated: Generated, row: int) -> dict[str, Any]:
 
 
 def _show(generated: Generated, names: list[str]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table("item", "text")
     shown = list(zip(generated.positions.tolist(), generated.texts, strict=True))[:SHOWN_ITEMS]
-    for position, found in shown:
-        table.add_row(Text(short(names[position])), Text(found.text.strip()))
-    console = Console()
-    if shown:
-        console.print(table)
+    rows = [(short(names[position]), found.text.strip()) for position, found in shown]
     new = sum(text.new_tokens for text in generated.texts)
-    console.print(f"items: {len(generated.texts)}, tokens: {generated.tokens.sum()}, new: {new}")
+    sum_ = f"items: {len(generated.texts)}, tokens: {generated.tokens.sum()}, new: {new}"
+    print_table(("item", "text"), rows, sum_)

@@ -2,58 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shoal.cli.calling import (
-    AsLines,
-    Bulk,
-    Field,
-    File,
-    Files,
-    Instruction,
-    Key,
-    Lines,
-    ModelName,
-    Priority,
-    Timeout,
-    Truncate,
-    Url,
-    connect,
-    short,
-    shows_bar,
-    tell_errors,
-    wants_lines,
-    write_lines,
-)
+from shoal.cli.answers import print_table, short, tokens
+from shoal.cli.calling import Asking, Instruction, ModelName, Truncate, asks, shows_bar
 from shoal.cli.numbers import whole
-from shoal.cli.texts import gather_items
 
 if TYPE_CHECKING:
     from shoal.client import Scored
 
 
+@asks()
 def score(
+    asking: Asking,
     model: ModelName,
     query: Annotated[str, typer.Argument(help="What the documents should answer.")],
     documents: Annotated[list[str] | None, typer.Argument(help="Texts; or use --file.")] = None,
-    file: File = None,
-    field: Field = None,
-    files: Files = False,
-    output: Lines = None,
-    as_json: AsLines = False,
     top: Annotated[
         int, typer.Option(parser=whole(1), help="Show so many of the best in the table.")
     ] = 10,
     raw: Annotated[bool, typer.Option("--raw", help="Logits.")] = False,
     instruction: Instruction = None,
     truncate: Truncate = True,
-    bulk: Bulk = False,
-    priority: Priority = 0,
-    url: Url = None,
-    key: Key = None,
-    timeout: Timeout = 60.0,
 ) -> None:
     """Order documents by how well they answer a query.
 
@@ -65,9 +38,9 @@ def score(
     The table has the best first, JSON Lines the order of the documents. Exit code 1 if a document
     has no score.
     """
-    as_lines = wants_lines(output, as_json)
-    names, items = gather_items(documents or [], file, field, files)
-    with connect(url, key, timeout) as client:
+    write = asking.writer(partial(_show, top=top), _line)
+    names, items = asking.gather(documents)
+    with asking.client() as client:
         scored = client.score_detailed(
             model,
             query,
@@ -76,31 +49,20 @@ def score(
             raw=raw,
             instruction=instruction,
             truncate=truncate,
-            bulk=bulk,
-            priority=priority,
+            **asking.turn,
         )
-    paths = names if files else []
-    tell_errors(scored, paths)
-    if as_lines:
-        write_lines(output, scored, lambda row: {"score": scored.scores[row]}, paths)
-    else:
-        _show(scored, names, top)
-    if scored.errors:
-        raise typer.Exit(1)
+    asking.tell(scored, names, write)
+
+
+def _line(scored: Scored, row: int) -> dict[str, Any]:
+    return {"score": scored.scores[row]}
 
 
 def _show(scored: Scored, names: list[str], top: int) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table("score", "document", "tokens")
     scores = dict(zip(scored.positions.tolist(), scored.scores.tolist(), strict=True))
-    for position in scored.ranked().tolist()[:top]:
-        cut = " (cut)" if scored.truncated[position] else ""
-        tokens = f"{scored.tokens[position]}{cut}"
-        table.add_row(f"{scores[position]:.4f}", Text(short(names[position])), tokens)
-    console = Console()
-    if len(scored.scores):
-        console.print(table)
-    console.print(f"documents: {len(scored.scores)}, tokens: {scored.tokens.sum()}")
+    rows = [
+        (f"{scores[position]:.4f}", short(names[position]), tokens(scored, position))
+        for position in scored.ranked().tolist()[:top]
+    ]
+    sum_ = f"documents: {len(scored.scores)}, tokens: {scored.tokens.sum()}"
+    print_table(("score", "document", "tokens"), rows, sum_)

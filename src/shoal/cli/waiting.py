@@ -9,7 +9,6 @@ import ipaddress
 import socket
 import sys
 import threading
-from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -40,12 +39,7 @@ class Waiting:
         self._timer.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._timer.cancel()
 
     def answered(self, _: object) -> None:
