@@ -2,7 +2,7 @@
 
 Two gateways and two workers. First several tenants send what their devices can easily do, alone and
 beside one that sends fifty times as much as each of them, in turn. Then one request brings hundreds
-of long texts, and half a second later another brings one word.
+of long texts, and half a second later another brings one word (`large`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import msgspec
 from shoal.bench import report
 from shoal.bench.benchmark import Tell, option
 from shoal.bench.failure import BenchFailed
+from shoal.bench.large import Large, large
 from shoal.bench.load import Arrivals, Generator, Outcome, encode, generator, percentile
 from shoal.bench.serving import Serving
 from shoal.bench.texts import mixed_length, text
@@ -33,14 +34,8 @@ WORKERS = GATEWAYS = 2
 OTHERS, FACTOR, SHARE = 8, 50, 0.02
 #: Answers of what was sent too much come late.
 PATIENCE_S = 30.0
-#: The large request: as many texts of this many tokens; the small one comes so much later.
-TEXTS, TOKENS, LATER_S = 512, 250, 0.5
-#: Longest wait for the large one, on a machine whose cores are busy.
-LARGE_S = 240.0
 _DISTINCT = 64
 _CALIBRATION_S = 4.0
-#: Times that "hi" is asked alone in a round; their median counts.
-_ALONE = 5
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -51,7 +46,7 @@ class Plan(msgspec.Struct, frozen=True):
     ] = (FAKE, REAL)
     seconds: Annotated[float, option("Length of a round")] = 8.0
     rounds: Annotated[int, option("Interleaved rounds; medians count")] = 4
-    texts: Annotated[int, option("Texts of the large request")] = TEXTS
+    texts: Annotated[int, option("Texts of the large request")] = 512
 
 
 class Side(msgspec.Struct):
@@ -64,20 +59,6 @@ class Side(msgspec.Struct):
     def others_ms(self, share: float) -> list[float]:
         """A percentile of each round."""
         return [1e3 * percentile(sorted(round_), share) for round_ in self.others_s]
-
-
-class Large(msgspec.Struct, frozen=True):
-    """One round of the large request. `batch_s`: the mean of the batches that ran meanwhile."""
-
-    alone_s: float
-    hi_s: float
-    large_s: float
-    batch_s: float
-
-    @property
-    def batches(self) -> float:
-        """How many of them "hi" waited for."""
-        return (self.hi_s - self.alone_s) / self.batch_s
 
 
 class Measured(msgspec.Struct):
@@ -120,7 +101,11 @@ def _measure(plan: Plan, model: Model, tell: Tell) -> Measured:
                 f"{measured.beside.others_ms(0.99)[-1]:.0f} ms beside"
             )
             measured.large.append(asked.large(plan.texts))
-            tell(f"{model}, large request {number + 1}: {measured.large[-1]}")
+            first = measured.large[-1].words[0]
+            tell(
+                f"{model}, large request {number + 1}: {measured.large[-1].large_s:.1f} s, "
+                f"hi {1e3 * first.seconds:.0f} ms, {1e3 * first.waited_s:.0f} before its batch"
+            )
         return measured
 
 
@@ -187,23 +172,9 @@ class _Asked:
         side.refused += heavy.count(math.inf)
 
     def large(self, texts: int) -> Large:
-        """The one word alone, then half a second after the large request."""
-        rng = random.Random(8)
-        long = [text(rng, TOKENS) for _ in range(texts)]
+        """The one word behind the large request, of two of the other tenants."""
         keys = _keys()
-        requests = [encode(self._model, long, key=keys["t0"])]
-        requests.append(encode(self._model, ["hi"], key=keys["t1"]))
-        alone_s = statistics.median(
-            _all_of(self._ask(requests, [(0.1 * n, 1) for n in range(_ALONE)], PATIENCE_S))
-        )
-        before = self._serving.worker_counters()
-        large_s, hi_s = _all_of(self._ask(requests, [(0.0, 0), (LATER_S, 1)], LARGE_S))
-        after = self._serving.worker_counters()
-        seconds, batches = (
-            after[name] - before[name]
-            for name in ("shoal_worker_compute_seconds_sum", "shoal_worker_compute_seconds_count")
-        )
-        return Large(alone_s, hi_s, large_s, seconds / batches)
+        return large(self._serving, self._load, self._model, texts, (keys["t0"], keys["t1"]))
 
 
 def _poisson(
@@ -218,18 +189,12 @@ def _poisson(
     return found
 
 
-def _all_of(answered: Outcome) -> list[float]:
-    latencies = [latency for latency in answered.latency_s if latency is not None]
-    if len(latencies) < len(answered.latency_s):
-        raise BenchFailed(f"not all was answered: {answered.errors}")
-    return latencies
-
-
 def table(result: Result) -> str:
     """Two tables, tenants and the large request: medians over the rounds."""
     tenants = ["model", "devices answer", "others' p50 ms alone", "beside", "p99 ms alone"]
     tenants += ["beside", "times", "range", "heavy's p50 ms", "heavy not answered"]
-    large = ["model", "large, s", "hi alone, ms", "hi, ms", "range", "batch, ms", "batches waited"]
+    large = ["model", "large, s", "hi alone, ms", "batch, ms", "hi, ms", "range"]
+    large += ["before its batch, ms", "batches waited", "words", "median", "90 %", "most"]
     return "\n\n".join(
         [
             report.table(tenants, [_tenants(one) for one in result.measured]),
@@ -250,16 +215,22 @@ def _tenants(one: Measured) -> list[object]:
 
 
 def _large(one: Measured) -> list[object]:
+    """The word after half a second, round by round, and then all of them."""
+
     def middle(of: Callable[[Large], float]) -> float:
         return statistics.median(map(of, one.large))
 
-    hi_ms = sorted(1e3 * round_.hi_s for round_ in one.large)
+    hi_ms = sorted(1e3 * round_.words[0].seconds for round_ in one.large)
+    batches = sorted(waited for round_ in one.large for waited in round_.batches)
     return [
         one.model,
         middle(lambda r: r.large_s),
         middle(lambda r: 1e3 * r.alone_s),
+        middle(lambda r: 1e3 * r.batch_s),
         statistics.median(hi_ms),
         f"{hi_ms[0]:.0f} to {hi_ms[-1]:.0f}",
-        middle(lambda r: 1e3 * r.batch_s),
-        middle(lambda r: r.batches),
+        middle(lambda r: 1e3 * r.words[0].waited_s),
+        middle(lambda r: r.batches[0]),
+        len(batches),
+        *(percentile(batches, share) for share in (0.5, 0.9, 1.0)),
     ]
