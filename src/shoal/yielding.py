@@ -2,6 +2,8 @@
 
 A gateway and a CPU runtime on one machine want the same cores. The loop answers in microseconds and
 hundreds wait for it; a batch or a file of megabytes is long anyway, and loses little by waiting.
+Linux may share cores among sessions first, and then priorities count only within one (sched(7), "The
+autogroup feature"): so none of our processes starts a session of its own.
 """
 
 from __future__ import annotations

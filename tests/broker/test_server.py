@@ -48,6 +48,7 @@ async def test_it_answers_once_started_and_is_gone_once_stopped(tmp_path: Path) 
 async def test_ctrl_c_does_not_reach_it(broker: BrokerServer) -> None:
     assert broker.pid is not None
     assert os.getpgid(broker.pid) == broker.pid != os.getpgid(0)
+    assert os.getsid(broker.pid) == os.getsid(0)
 
 
 async def test_it_listens_on_the_port_given(tmp_path: Path) -> None:

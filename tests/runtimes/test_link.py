@@ -66,6 +66,16 @@ async def refused(script: str, timeout_s: float = DEADLINE_S) -> str:
     return caught.value.message
 
 
+async def test_ctrl_c_does_not_reach_it_and_its_priority_counts_beside_ours() -> None:
+    rogue = Rogue(HELLO + "    time.sleep(600)")
+    await rogue.process.start(DEADLINE_S)
+    pid = rogue.process.pid
+    assert os.getpgid(pid) == pid != os.getpgid(0)
+    assert os.getsid(pid) == os.getsid(0)  # sched(7), "The autogroup feature"
+    rogue.process.kill()
+    await rogue.end()
+
+
 async def test_a_process_that_ends_early_shows_its_last_lines() -> None:
     message = await refused("import sys; print('out'); sys.exit('no such device: cuda:9')")
     assert message.startswith("runtime 'rogue' ended with status 1 before it said hello")

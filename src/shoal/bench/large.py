@@ -10,13 +10,14 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from http.client import HTTPConnection
-from threading import Event, Thread
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing
+from http.client import HTTPConnection, HTTPException
 
 import msgspec
 
 from shoal.bench.failure import BenchFailed
-from shoal.bench.load import Generator, Load, encode
+from shoal.bench.load import Generator, Load, Outcome, encode
 from shoal.bench.serving import Serving
 from shoal.bench.texts import text
 
@@ -69,24 +70,33 @@ def large(
     """
     rng = random.Random(8)
     request = encode(model, [text(rng, TOKENS) for _ in range(texts)], key=keys[0])
-    asked = _Asked(serving, model, keys[1])
-    alone_s = statistics.median(asked.word().seconds for _ in range(_ALONE))
-    before = serving.worker_counters()
-    load.give(Load([serving.address], [request], 1, seconds=None))
-    over, words = Event(), list[Word]()
-    asking = Thread(target=asked.until, args=(over, words))
-    asking.start()
-    outcome = load.take()
-    over.set()
-    asking.join()
+    with closing(_Asked(serving, model, keys[1])) as asked:
+        alone_s = statistics.median(asked.word().seconds for _ in range(_ALONE))
+        before = serving.worker_counters()
+        outcome, words = _beside(asked, load, Load([serving.address], [request], 1))
     after = serving.worker_counters()
-    if outcome.errors or asked.failure:
-        raise BenchFailed(f"not all was answered: {outcome.errors or asked.failure}")
+    if outcome.errors:
+        raise BenchFailed(f"the large request was not answered: {outcome.errors}")
     seconds, batches = (
         after[name] - before[name]
         for name in ("shoal_worker_compute_seconds_sum", "shoal_worker_compute_seconds_count")
     )
     return Large(alone_s, words, outcome.seconds, seconds / batches)
+
+
+def _beside(asked: _Asked, load: Generator, sent: Load) -> tuple[Outcome, list[Word]]:
+    """Ask for the word until the large request is answered; what came after that does not count, but for the first."""
+    load.give(sent)
+    words: list[Word] = []
+    with ThreadPoolExecutor(1) as beside:
+        loading = beside.submit(load.take)
+        wait([loading], LATER_S)
+        while not words or not loading.done():
+            word = asked.word()
+            if not words or not loading.done():
+                words.append(word)
+            wait([loading], PAUSE_S)
+        return loading.result(), words
 
 
 class _Asked:
@@ -102,7 +112,6 @@ class _Asked:
             "Accept": "application/msgpack",
         }
         self._body = msgspec.msgpack.encode({"items": ["hi"]})
-        self.failure = ""
 
     def word(self) -> Word:
         """Raises `BenchFailed`."""
@@ -111,24 +120,15 @@ class _Asked:
             self._line.request("POST", self._path, self._body, self._headers)
             response = self._line.getresponse()
             body = response.read()
-        except OSError as error:
+        except (OSError, HTTPException) as error:
             raise BenchFailed(f"the word had no answer: {error}") from None
         seconds = time.perf_counter() - began
         if response.status != 200:
             raise BenchFailed(f"the word was answered by {response.status}: {body[:200]!r}")
         return Word(seconds, waited_s(response.getheader("Server-Timing", "")))
 
-    def until(self, over: Event, words: list[Word]) -> None:
-        """Ask for it again and again; only answers that came before the end count."""
-        pause_s = LATER_S
-        try:
-            while not over.wait(pause_s):
-                word = self.word()
-                if not over.is_set() or not words:
-                    words.append(word)
-                pause_s = PAUSE_S
-        except BenchFailed as failed:
-            self.failure = str(failed)
+    def close(self) -> None:
+        self._line.close()
 
 
 def waited_s(server_timing: str) -> float:

@@ -159,7 +159,7 @@ class BrokerServer:
                     stdout=log_file,
                     stderr=log_file,
                     # A group of its own: Ctrl-C must reach it last, when the others have drained.
-                    start_new_session=True,
+                    process_group=0,
                     preexec_fn=dying_with_us(signal.SIGTERM),
                 )
             except OSError as error:

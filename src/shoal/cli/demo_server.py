@@ -44,7 +44,7 @@ def server(model: str, console: Console) -> Iterator[Running]:
             stdout=file,
             stderr=file,
             stdin=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C comes to us, and we stop it in good order
+            process_group=0,  # Ctrl-C comes to us, and we stop it in good order
             preexec_fn=dying_with_us(signal.SIGKILL),
         )
     try:

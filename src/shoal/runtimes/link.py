@@ -128,7 +128,9 @@ class RuntimeProcess:
                 stdout=PIPE,
                 stderr=STDOUT,  # libraries print on both
                 env=spec.environment(),
-                start_new_session=True,  # a terminal's Ctrl-C is for the worker, which drains
+                # A terminal's Ctrl-C is for the worker, which drains. Not a session of its own: see
+                # `yielding`. uvloop has no other way to a process group.
+                preexec_fn=os.setpgrp,
             )
         except OSError as error:
             raise RuntimeStartFailed(

@@ -166,7 +166,7 @@ class Process:
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     env=spec.environment(),
-                    start_new_session=True,
+                    process_group=0,
                 )
         except OSError as error:
             raise Faulty(f"cannot start {spec.command[0]}: {error.strerror}") from None
