@@ -69,7 +69,8 @@ def test_a_task_what_it_gives_or_its_head(task: str, expected: list[str]) -> Non
         ("zh-hant", ["chinese", "everywhere"]),
         ("zh-hans", ["everywhere"]),
         ("pt-br", ["chinese", "everywhere"]),
-        ("z", ["everywhere"]),
+        ("z", []),
+        ("german", []),
     ],
 )
 def test_languages_by_the_start_of_their_codes(language: str, expected: list[str]) -> None:
@@ -116,6 +117,7 @@ def test_kinds_from_the_general_to_the_special() -> None:
             {"task": "rerank"},
             "'rerank'; there are encode (dense, sparse), extract (token-labels), score (cross-encoder)",
         ),
+        ({"language": "german"}, "has language 'german'; languages are codes, such as de"),
         ({"license": "apach3"}, "has license 'apach3' (did you mean 'apache-2.0'?)"),
         ({"family": "birt"}, "has family 'birt' (did you mean 'bert'?)"),
         ({"words": ("germen",)}, "called or described as 'germen' (did you mean 'german'?)"),

@@ -130,6 +130,24 @@ def test_the_broker_is_the_one_named_else_that_of_the_serve_that_runs_here(
     assert (found.broker_url, found.pool) == ("nats://here", "gpu")
 
 
+def test_of_several_that_run_here_the_others_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(context, "state_dir", lambda: tmp_path)
+    monkeypatch.delenv("SHOAL_URL", raising=False)
+    first = context.write_running(Running(os.getppid(), "http://first:1", "nats://first"))
+    os.utime(first, (1, 1))
+    context.write_running(Running(os.getpid(), "http://last:2", "nats://last"))
+    assert context.gateway_url(None) == "http://last:2"
+    told = capsys.readouterr().err
+    assert "http://last:2; others" in told
+    assert "--url http://first:1  --broker-url nats://first" in told
+    assert context.gateway_url("http://named") == "http://named"
+    assert capsys.readouterr().err == ""
+    found = [context.serving_on(port) for port in (1, 2, 3)]
+    assert [one and one.pid for one in found] == [os.getppid(), os.getpid(), None]
+
+
 def test_what_a_reader_has_open_stays_whole_while_it_is_written_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

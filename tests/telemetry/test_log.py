@@ -39,7 +39,7 @@ def test_text_is_short_and_quotes_what_could_forge_a_line() -> None:
     out = io.StringIO()
     log.configure("info", "text", out)
     log.get("shoal.gateway.app").event(
-        "refused", model="a\nb", reason="too much", code="x", ms=1.23456
+        "refused", lane=None, model="a\nb", reason="too much", code="x", ms=1.23456
     )
     (line,) = out.getvalue().splitlines()
     assert line.endswith("refused model='a\\nb' reason='too much' code=x ms=1.235")

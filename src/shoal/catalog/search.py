@@ -14,6 +14,10 @@ from shoal.errors import nearest
 #: What a card says of a model that was trained on too many languages to name.
 ANY_LANGUAGE = "multilingual"
 
+#: A language as cards have it; `german` is none.
+_CODE = re.compile(r"[a-z]{2,3}(-[a-z0-9]+)*")
+_CODES = "; languages are codes, such as de, en or zh-hant"
+
 #: What stands between the marks of a name: `bge` and `small` of `bge-small-en-v1.5`.
 _PARTS = re.compile(r"[A-Za-z]{3,}")
 
@@ -77,7 +81,8 @@ def why_none(cards: list[Card], criteria: Criteria) -> str:
         asked = getattr(criteria, name)
         if asked is not None and not search(cards, Criteria(**{name: asked})):
             told = f"no model of the catalog has {name} '{asked}'{nearest(asked, known)}"
-            return f"{told}; there are {_tasks(cards)}" if name == "task" else told
+            hint = {"task": f"; there are {_tasks(cards)}", "language": _CODES}.get(name, "")
+            return f"{told}{hint}"
     for word in criteria.words:
         if not search(cards, Criteria(words=(word,))):
             hint = nearest(word, _names(cards))
@@ -97,7 +102,10 @@ def _tasks(cards: list[Card]) -> str:
     for card in cards:
         for name in card.tasks.names():
             by_task.setdefault(name, set()).update(_kinds(card, name))
-    return ", ".join(f"{name} ({', '.join(sorted(by_task[name]))})" for name in sorted(by_task))
+    how = {
+        name: f" ({', '.join(sorted(kinds))})" if kinds else "" for name, kinds in by_task.items()
+    }
+    return ", ".join(f"{name}{how[name]}" for name in sorted(how))
 
 
 def _without(criteria: Criteria, name: str) -> Criteria:
@@ -138,7 +146,8 @@ def _has_task(card: Card, task: str) -> bool:
 
 def _speaks(card: Card, language: str) -> bool:
     asked = language.lower()
-    return ANY_LANGUAGE in card.languages or any(
+    any_ = ANY_LANGUAGE in card.languages and _CODE.fullmatch(asked) is not None
+    return any_ or any(
         _is_part(known.lower(), asked) or _is_part(asked, known.lower()) for known in card.languages
     )
 

@@ -20,7 +20,7 @@ from typing import Literal
 
 import msgspec
 
-from shoal.cli.context import read_running
+from shoal.cli.context import serving_on
 from shoal.cli.installing import install
 from shoal.errors import ShoalError, SourceError
 from shoal.runtimes.packages import NEEDED, missing
@@ -195,9 +195,8 @@ def port(settings: GatewaySettings) -> Finding:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as error:
-        for running in read_running():
-            if running.url.endswith(f":{settings.port}"):
-                return Finding("port", "ok", f"{where}: held by shoal serve, pid {running.pid}")
+        if (running := serving_on(settings.port)) is not None:
+            return Finding("port", "ok", f"{where}: held by shoal serve, pid {running.pid}")
         return Finding("port", "fail", f"{where}: {error.strerror}", "choose another: --port 0")
     return Finding("port", "ok", f"{where} is free")
 

@@ -7,6 +7,7 @@ state directory, the file of a running `shoal serve`); what a setting means is `
 from __future__ import annotations
 
 import os
+import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -99,8 +100,8 @@ def gateway_url(url: str | None) -> str:
     if url is None:
         url = os.environ.get(f"{ENV_PREFIX}URL")
     if url is None:
-        running = read_running()
-        url = running[0].url if running else DEFAULT_URL
+        running = _newest()
+        url = DEFAULT_URL if running is None else running.url
     return url.rstrip("/")
 
 
@@ -158,9 +159,24 @@ def with_broker(settings: CommonSettings) -> CommonSettings:
     """
     if settings.broker_url:
         return settings
-    running = read_running()
-    if not running:
+    running = _newest()
+    if running is None:
         raise ConfigError(
             "no `shoal serve` runs on this machine; start one, or give --broker-url nats://host:4222"
         )
-    return msgspec.structs.replace(settings, broker_url=running[0].broker_url)
+    return msgspec.structs.replace(settings, broker_url=running.broker_url)
+
+
+def _newest() -> Running | None:
+    """The `shoal serve` of this machine that began last; of others, how to ask them is told."""
+    running = read_running()
+    if len(running) > 1:
+        print(f"asking the newest `shoal serve` here, {running[0].url}; others:", file=sys.stderr)
+        for other in running[1:]:
+            print(f"  --url {other.url}  --broker-url {other.broker_url}", file=sys.stderr)
+    return running[0] if running else None
+
+
+def serving_on(port: int) -> Running | None:
+    """The `shoal serve` of this machine that answers at this port."""
+    return next((one for one in read_running() if one.url.endswith(f":{port}")), None)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shoal.cli.context import Given, state_dir
+from shoal.cli.context import Given, serving_on, state_dir
 from shoal.cli.flags import takes
 from shoal.errors import ConfigError
 from shoal.settings import GatewaySettings, ServeSettings, WorkerSettings
@@ -150,8 +150,10 @@ def reserved_port(host: str, port: int) -> Iterator[int]:
             holder.bind(address)
             failing.pop_all()
     except OSError as error:
+        running = serving_on(port)
+        by = "" if running is None else f" by the `shoal serve` with pid {running.pid}"
         raise ConfigError(
-            f"cannot listen on {host}:{port}: {error.strerror}; choose another --port "
+            f"cannot listen on {host}:{port}: {error.strerror}{by}; choose another --port "
             "(0 picks a free one) or --host"
         ) from None
     with holder:

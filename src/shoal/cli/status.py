@@ -40,11 +40,17 @@ def _show(snapshot: Snapshot) -> None:
     from rich.console import Console
 
     console = Console()
-    console.print(_workers_table(snapshot))
+    if snapshot.workers:
+        console.print(_workers_table(snapshot))
+    else:
+        console.print("Workers: none. Requests wait until their deadline; start a `shoal worker`.")
     if any(worker.models for worker in snapshot.workers):
         console.print(_models_table(snapshot))
     console.print(_queues_table(snapshot) if _queued(snapshot) else "Queue: empty")
-    console.print(_gateways_table(snapshot))
+    if snapshot.gateways:
+        console.print(_gateways_table(snapshot))
+    else:
+        console.print("Gateways: none. Nobody can ask; start a `shoal gateway`.")
 
 
 def _workers_table(snapshot: Snapshot) -> Table:

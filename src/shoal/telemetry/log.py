@@ -121,7 +121,8 @@ class _Text(logging.Formatter):
         event, fields = _event(record)
         clock = time.strftime("%H:%M:%S", time.localtime(record.created))
         where = record.name.removeprefix("shoal.")
-        pairs = "".join(f" {key}={_plain(value)}" for key, value in fields.items())
+        said = {key: value for key, value in fields.items() if value is not None}
+        pairs = "".join(f" {key}={_plain(value)}" for key, value in said.items())
         line = f"{clock} {record.levelname.lower():<7} {where:<20} {event}{pairs}"
         if self._colour and _COLOURS.get(record.levelname):
             line = f"{_COLOURS[record.levelname]}{line}{_RESET}"
