@@ -9,9 +9,11 @@ from shoal.broker import letters
 from shoal.broker.connection import Connection
 from shoal.broker.server import BrokerServer
 from shoal.broker.streams import ensure_streams
-from shoal.errors import NotFound, PayloadTooLarge
+from shoal.errors import NotFound, PayloadTooLarge, ProtocolError
 from shoal.settings import CommonSettings
-from shoal.wire.queue import DeadLetter
+from shoal.wire import subjects
+from shoal.wire.codec import encode
+from shoal.wire.queue import Cancel, DeadLetter
 
 from .harness import POOL
 
@@ -21,7 +23,10 @@ def letter(data: bytes = b"unit", **fields: str) -> DeadLetter:
 
 
 async def kept(connection: Connection, after: int = 0) -> list[letters.Kept]:
-    return [one async for one in letters.letters(connection, after)]
+    found = [one async for one in letters.letters(connection, after)]
+    readable = [one for one in found if isinstance(one, letters.Kept)]
+    assert found == readable
+    return readable
 
 
 async def test_letters_come_back_as_they_were_oldest_first(connection: Connection) -> None:
@@ -50,6 +55,22 @@ async def test_a_dropped_letter_is_gone_and_others_keep_their_ids(connection: Co
             await letters.get(connection, missing)
         with pytest.raises(NotFound, match=str(missing)):
             await letters.drop(connection, missing)
+
+
+@pytest.mark.parametrize("data", [b"", b"\xc1", encode(Cancel(["g"]))])
+async def test_one_that_cannot_be_read_hides_no_other_and_can_be_dropped(
+    connection: Connection, data: bytes
+) -> None:
+    first = await letters.keep(connection, POOL, letter(), "u1")
+    bad = await connection.store(subjects.dead_subject(POOL), data, "u2")
+    last = await letters.keep(connection, POOL, letter(), "u3")
+    found = [one async for one in letters.letters(connection)]
+    assert [one.id for one in found] == [first, bad, last]
+    assert [isinstance(one, letters.Unreadable) for one in found] == [False, True, False]
+    with pytest.raises(ProtocolError, match=f"dead letter {bad} cannot be read"):
+        await letters.get(connection, bad)
+    await letters.drop(connection, bad)
+    assert [one.id for one in await kept(connection)] == [first, last]
 
 
 async def test_without_a_stream_there_are_none(broker: BrokerServer) -> None:

@@ -1,5 +1,6 @@
 """`shoal dead` against a real deployment whose runtime dies of one word."""
 
+import asyncio
 import json
 import os
 import signal
@@ -14,12 +15,18 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
+from shoal.broker import letters
+from shoal.broker.connection import Connection
 from shoal.broker.letters import Kept
+from shoal.broker.server import BrokerServer
+from shoal.broker.streams import ensure_streams
 from shoal.cli import letter as show
 from shoal.cli import replay
 from shoal.cli.main import app
 from shoal.errors import InvalidRequest
+from shoal.settings import CommonSettings
 from shoal.values import EncodeParams
+from shoal.wire import subjects
 from shoal.wire.codec import encode
 from shoal.wire.queue import DeadLetter, Payload, Unit
 from tests.cli import serving as module
@@ -154,6 +161,27 @@ def test_a_payload_of_no_item_is_told(place: int) -> None:
     data += msgspec.msgpack.encode({place: ("g/1", 9)})
     with pytest.raises(InvalidRequest, match=f"payload of item {place}, and there are 3"):
         replay.unit_of(letter(data, []))
+
+
+async def test_a_letter_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+    server = BrokerServer(CommonSettings(store_dir=str(tmp_path / "store")))
+    await server.start()
+    connection = await Connection.open(CommonSettings(broker_url=server.url), "test")
+    await ensure_streams(connection)
+    ids = [await letters.keep(connection, "default", letter(b"", []), f"u{n}") for n in (1, 2)]
+    bad = await connection.store(subjects.dead_subject("default"), b"\xc1", "u3")
+
+    async def dead(*args: str) -> Any:
+        arguments = ["dead", *args, "--broker-url", server.url]
+        return await asyncio.to_thread(lambda: CliRunner().invoke(app, arguments))
+
+    result = await dead("list", "--json")
+    assert (result.exit_code, [one["id"] for one in json.loads(result.stdout)]) == (1, ids)
+    assert f"dead letter {bad} cannot be read" in result.stderr
+    assert (await dead("drop", str(bad))).exit_code == 0
+    assert (await dead("list")).exit_code == 0
+    await connection.close()
+    await server.stop()
 
 
 @pytest.mark.parametrize(

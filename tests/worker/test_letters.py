@@ -22,7 +22,10 @@ BOMB = {"crash": "bomb", "base_s": 0.02}
 
 
 async def kept(gateway: ScriptedGateway) -> list[Kept]:
-    return [one async for one in letters.letters(gateway.connection)]
+    found = [one async for one in letters.letters(gateway.connection)]
+    readable = [one for one in found if isinstance(one, Kept)]
+    assert found == readable
+    return readable
 
 
 async def test_a_dead_letter_is_there_when_the_answer_comes(

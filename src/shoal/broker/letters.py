@@ -35,6 +35,20 @@ class Kept(msgspec.Struct, frozen=True):
     letter: DeadLetter
 
 
+class Unreadable(msgspec.Struct, frozen=True):
+    """What lies on the stream and is no letter that this version can read."""
+
+    id: int
+    reason: str
+
+    @property
+    def error(self) -> ProtocolError:
+        return ProtocolError(
+            f"dead letter {self.id} cannot be read ({self.reason}); `shoal dead drop {self.id}` "
+            f"removes it"
+        )
+
+
 class _Message(msgspec.Struct, frozen=True):
     seq: int
     subject: str
@@ -56,7 +70,7 @@ async def keep(connection: Connection, pool: str, letter: DeadLetter, message_id
     return await connection.store(subjects.dead_subject(pool), encode(letter), message_id)
 
 
-async def letters(connection: Connection, after: int = 0) -> AsyncIterator[Kept]:
+async def letters(connection: Connection, after: int = 0) -> AsyncIterator[Kept | Unreadable]:
     """All letters, oldest first; those with an id above `after`. Raises `Unavailable`."""
     while (kept := await _get(connection, after + 1, {"next_by_subj": _ALL})) is not None:
         after = kept.id
@@ -64,26 +78,33 @@ async def letters(connection: Connection, after: int = 0) -> AsyncIterator[Kept]
 
 
 async def get(connection: Connection, id_: int) -> Kept:
-    """One letter. Raises `NotFound`, `Unavailable`."""
+    """One letter. Raises `NotFound`, `Unavailable`, `ProtocolError` for one that is unreadable."""
     kept = await _get(connection, id_, {})
     if kept is None:
-        raise NotFound(f"there is no dead letter {id_}; `shoal dead list` shows those there are")
+        raise _not_there(id_)
+    if isinstance(kept, Unreadable):
+        raise kept.error
     return kept
 
 
 async def drop(connection: Connection, id_: int) -> None:
     """Remove a letter for good. Raises `NotFound`, `Unavailable`."""
-    await get(connection, id_)
+    if await _get(connection, id_, {}) is None:
+        raise _not_there(id_)
     subject = f"STREAM.MSG.DELETE.{subjects.DEAD_STREAM}"
     answer = await connection.api(subject, {"seq": id_}, _Answer)
     if answer.error is not None and answer.error.err_code not in _NOT_THERE:
         raise BrokerError(f"cannot drop dead letter {id_}: {answer.error.description}")
 
 
+def _not_there(id_: int) -> NotFound:
+    return NotFound(f"there is no dead letter {id_}; `shoal dead list` shows those there are")
+
+
 _ALL = f"{subjects.DEAD_LETTERS}.>"
 
 
-async def _get(connection: Connection, id_: int, which: dict[str, str]) -> Kept | None:
+async def _get(connection: Connection, id_: int, which: dict[str, str]) -> Kept | Unreadable | None:
     subject = f"STREAM.MSG.GET.{subjects.DEAD_STREAM}"
     answer = await connection.api(subject, {"seq": id_, **which}, _Answer)
     if answer.error is not None:
@@ -93,8 +114,11 @@ async def _get(connection: Connection, id_: int, which: dict[str, str]) -> Kept 
     message = answer.message
     if message is None:
         raise ProtocolError("JetStream answered without a message")
-    letter = decode_queue(base64.b64decode(message.data))
+    try:
+        letter = decode_queue(base64.b64decode(message.data))
+    except ProtocolError as error:
+        return Unreadable(message.seq, error.message)
     if not isinstance(letter, DeadLetter):
-        raise ProtocolError(f"message {message.seq} of {subjects.DEAD_STREAM} is no dead letter")
+        return Unreadable(message.seq, f"it is a {type(letter).__name__}")
     pool = subjects.name_of(message.subject.rpartition(".")[2])
     return Kept(message.seq, message.time.timestamp(), pool, letter)

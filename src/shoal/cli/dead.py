@@ -5,6 +5,7 @@ Decides when a letter goes: once its replay was answered well. How one is shown 
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -20,7 +21,7 @@ from shoal.settings import CommonSettings
 
 if TYPE_CHECKING:
     from shoal.broker.connection import Connection
-    from shoal.broker.letters import Kept
+    from shoal.broker.letters import Kept, Unreadable
     from shoal.cli.replay import Outcome
 
 NAME = "shoal-dead"
@@ -41,14 +42,24 @@ Id = Annotated[
 @app.command("list")
 @takes(CommonSettings, only=BROKER)
 def list_letters(given: Given, as_json: AsJson = False) -> None:
-    """Show every dead letter: why, since when, whose; never its content."""
+    """Show every dead letter: why, since when, whose; never its content.
+
+    Exit code 1 if one cannot be read.
+    """
+    from shoal.broker.letters import Unreadable
     from shoal.cli import letter
 
-    entries = [letter.entry(kept) for kept in ask(given, NAME, _all)]
+    found = ask(given, NAME, _all)
+    entries = [letter.entry(one) for one in found if not isinstance(one, Unreadable)]
     if as_json:
         print_json(entries)
     else:
         letter.show_table(entries)
+    unreadable = [one for one in found if isinstance(one, Unreadable)]
+    for one in unreadable:
+        print(f"error: {one.error.message}", file=sys.stderr)
+    if unreadable:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -126,23 +137,25 @@ def drop(
     ask(given, NAME, drop_all)
 
 
-async def _all(connection: Connection) -> list[Kept]:
+async def _all(connection: Connection) -> list[Kept | Unreadable]:
     from shoal.broker import letters
 
-    return [kept async for kept in letters.letters(connection)]
+    return [one async for one in letters.letters(connection)]
 
 
 async def _replay(connection: Connection, id_: int | None, timeout_s: float) -> list[Outcome]:
     from shoal.broker import letters
 
     wanted = await _all(connection) if id_ is None else [await letters.get(connection, id_)]
-    return [await _replay_one(connection, kept, timeout_s) for kept in wanted]
+    return [await _replay_one(connection, one, timeout_s) for one in wanted]
 
 
-async def _replay_one(connection: Connection, kept: Kept, timeout_s: float) -> Outcome:
+async def _replay_one(connection: Connection, kept: Kept | Unreadable, timeout_s: float) -> Outcome:
     from shoal.broker import letters
     from shoal.cli.replay import Outcome, replay
 
+    if isinstance(kept, letters.Unreadable):
+        return Outcome(kept.id, False, "", kept.error.code, kept.error.message)
     try:
         outcome = await replay(connection, kept, timeout_s)
     except InvalidRequest as error:
@@ -152,6 +165,6 @@ async def _replay_one(connection: Connection, kept: Kept, timeout_s: float) -> O
     elif outcome.code == DeadLettered.code:
         # The same again, under a name nobody asked for: the first letter says it better.
         async for again in letters.letters(connection, kept.id):
-            if again.letter.request == outcome.request:
+            if isinstance(again, letters.Kept) and again.letter.request == outcome.request:
                 await letters.drop(connection, again.id)
     return outcome
