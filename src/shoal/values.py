@@ -177,7 +177,7 @@ class Features(msgspec.Struct, frozen=True, array_like=True):
         tokens: exact once the worker has tokenized, else estimated from bytes.
         items: how many items this describes.
         tokens_squared: sum over items of tokens squared (attention).
-        new_tokens: that may be generated.
+        new_tokens: that may be generated at most, or were; 0: not told.
     """
 
     tokens: int
@@ -194,16 +194,25 @@ class Features(msgspec.Struct, frozen=True, array_like=True):
         )
 
 
-def estimated_features(text_bytes: int, items: int, longest: int) -> Features:
+def estimated_features(
+    text_bytes: int, items: int, new_tokens: int = 0, *, longest: int
+) -> Features:
     """A guess before anything is tokenized: items of equal length, each with two special tokens and
     of no more than `longest`, at which they are cut."""
     tokens = min(int(text_bytes / BYTES_PER_TOKEN) + 2 * items, longest * items)
-    return Features(tokens, items, tokens * tokens // max(1, items))
+    return Features(tokens, items, tokens * tokens // max(1, items), new_tokens)
 
 
-def features_of(lengths: list[int]) -> Features:
+def features_of(lengths: list[int], new_tokens: int = 0) -> Features:
     """Features of items with these token counts."""
-    return Features(sum(lengths), len(lengths), sum(n * n for n in lengths))
+    return Features(sum(lengths), len(lengths), sum(n * n for n in lengths), new_tokens)
+
+
+def expected_new(items: int, most: int, each: float) -> float:
+    """Tokens that so many texts become, where one becomes `each`: no more than `most` together; 0: of
+    which nothing is told."""
+    expected = items * each
+    return min(most, expected) if most else expected
 
 
 #: Of headers, flags and files alike. Python's own `float` and `int` take '1_0', ' 10 ', '１０' and

@@ -321,7 +321,7 @@ class Outside:
             f"u{len(self.units)}",
             request,
             model,
-            estimated_features(sum(lengths) * 4, len(lengths), 512),
+            estimated_features(sum(lengths) * 4, len(lengths), longest=512),
             self.now + budget_s,
             klass,
             f"tenant of {request[0]}",

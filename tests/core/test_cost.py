@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.core.cost import MOST_S, OUTLIER, TERMS, CostModel
+from shoal.core.cost import MOST_S, NEW_TOKENS, OUTLIER, TERMS, CostModel, Work
 from shoal.values import Features, features_of
 
 SEED = (0.002, 30e-6, 0.0, 20e-6)
@@ -125,6 +125,52 @@ def test_each_kind_of_work_learns_its_own_terms() -> None:
     assert model.batch_s(shown) == pytest.approx(0.02 + 5e-4 * 400 + 2e-3 * 4, rel=0.1)
 
 
+def writer() -> CostModel:
+    """A token that is generated takes 10 ms, and nothing else anything that counts."""
+    return CostModel(0.0, 0.0, 0.0, 0.0, 0.01, terms=TERMS["generate"])
+
+
+def write(model: CostModel, tokens: int, *, cut: bool = False, times: int = 50) -> None:
+    for _ in range(times):
+        model.learn(Features(10, new_tokens=tokens), 0.01 * tokens, cut=cut)
+
+
+def test_a_text_costs_as_many_tokens_as_it_may_become_and_no_more_than_are_expected() -> None:
+    model = writer()
+    write(model, 300, times=200)
+    assert model.item_s(10, 8) == pytest.approx(0.08, rel=0.02)
+    assert model.item_s(10, 2000) == model.item_s(10) == pytest.approx(3.0, rel=0.02)
+    assert model.batch_s(Features(10, new_tokens=8)) == pytest.approx(0.08, rel=0.02)
+    assert model.batch_s(Features(20, 2, new_tokens=16)) == pytest.approx(0.16, rel=0.02)
+
+
+def test_texts_that_were_cut_make_none_seem_shorter() -> None:
+    model = writer()
+    write(model, 8, cut=True)
+    assert model.new_tokens == NEW_TOKENS
+    write(model, 8, times=200)
+    assert model.new_tokens == pytest.approx(8, rel=0.01)
+    write(model, 400, cut=True, times=200)
+    assert model.new_tokens == pytest.approx(800, rel=0.01)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 10**9), st.floats(1e-6, 1e3), st.booleans()), max_size=40),
+    st.integers(1, 10**6),
+    st.integers(0, 10**6),
+)
+def test_a_text_that_may_become_longer_costs_no_less_and_none_is_free(
+    told: list[tuple[int, float, bool]], most: int, more: int
+) -> None:
+    model = writer()
+    for tokens, took_s, cut in told:
+        model.learn(Features(10, new_tokens=tokens), took_s, cut=cut)
+    read_s = model.per_item_s + 10 * model.token_s
+    text_s, longer_s = model.item_s(10, most), model.item_s(10, most + more)
+    assert 0 < text_s <= longer_s <= model.item_s(10)
+    assert text_s <= (read_s + most * model.new_token_s) * (1 + 1e-9)
+
+
 def test_a_seed_of_nothing_still_learns() -> None:
     model = CostModel(0.0, 0.0, 0.0, 0.0)
     f = features_of([40] * 3)
@@ -135,23 +181,24 @@ def test_a_seed_of_nothing_still_learns() -> None:
 
 ANY_NUMBER = st.floats() | st.just(0.0) | st.floats(1e-9, 1e3)
 ANY_COUNT = st.integers(0, 10**6) | st.integers() | st.just(10**400)
-ANY_FEATURES = st.builds(Features, ANY_COUNT, ANY_COUNT, ANY_COUNT)
+ANY_FEATURES = st.builds(Features, ANY_COUNT, ANY_COUNT, ANY_COUNT, ANY_COUNT)
 ANY_BATCHES = st.lists(st.tuples(ANY_FEATURES, ANY_NUMBER), max_size=60)
 
 
 def is_sane(model: CostModel, shown: Features) -> bool:
     predicted = model.batch_s(shown)
     known = [model.base_s, model.token_s, model.per_item_s, *model.errors, *model.line(512)]
+    known += [model.new_token_s, model.new_tokens, model.item_s(9, 9)]
     return 0 < predicted <= MOST_S and all(0 <= n < math.inf for n in known)
 
 
-@given(st.tuples(ANY_NUMBER, ANY_NUMBER, ANY_NUMBER, ANY_NUMBER), ANY_BATCHES)
+@given(st.sampled_from(sorted(TERMS)), st.lists(ANY_NUMBER, min_size=5, max_size=5), ANY_BATCHES)
 def test_whatever_it_is_told_it_predicts_seconds(
-    seed: tuple[float, float, float, float], told: list[tuple[Features, float]]
+    work: Work, seed: list[float], told: list[tuple[Features, float]]
 ) -> None:
-    model = CostModel(*seed)
+    model = CostModel(*seed[: 1 + len(TERMS[work])], terms=TERMS[work])
     for features, seconds in told:
-        model.learn(features, seconds)
+        model.learn(features, seconds, cut=seconds > 1.0)
         assert is_sane(model, features)
     assert is_sane(model, features_of([3, 200]))
 

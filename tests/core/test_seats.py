@@ -52,10 +52,13 @@ class World:
     def pulls(self, model: str = "chat", klass: TrafficClass = "work") -> list[ev.Pull]:
         return [p for p in self.open.values() if (p.model, p.klass) == (model, klass)]
 
-    def arrive(self, unit: str, pending: int = 0, klass: TrafficClass = "work") -> list[ev.Run]:
+    def arrive(
+        self, unit: str, pending: int = 0, klass: TrafficClass = "work", most_new: int = 0
+    ) -> list[ev.Run]:
         """A unit of one item over the pull that is open."""
         (pull,) = self.pulls(klass=klass)
-        head = ev.UnitHead(unit, unit, "chat", Features(10), self.now + 600.0, klass)
+        estimate = Features(10, new_tokens=most_new)
+        head = ev.UnitHead(unit, unit, "chat", estimate, self.now + 600.0, klass)
         out = self.handle(ev.Arrived(head, pull.pull, pending))
         if pull.standing or pull.count == 1:
             del self.open[pull.pull]
@@ -183,6 +186,32 @@ def test_how_long_texts_become_is_learnt() -> None:
         world.handle(ev.Finished("cpu", run.batch, 0.02, new_tokens=2))
         world.handle(ev.Settled(f"u{n}"))
     assert world.core.models["chat"].cost.item_s(10) < before / 10
+
+
+def test_texts_that_were_cut_do_not_make_longer_ones_seem_short() -> None:
+    world = World()
+    before = world.core.models["chat"].cost.item_s(10, 500)
+    for n in range(100):
+        (run,) = world.arrive(f"u{n}", most_new=2)
+        assert run.predicted_s == pytest.approx(0.02, rel=0.3)
+        world.handle(ev.Finished("cpu", run.batch, 0.02, new_tokens=2, cut=True))
+        world.handle(ev.Settled(f"u{n}"))
+    assert world.core.models["chat"].cost.item_s(10, 500) == pytest.approx(before, rel=0.3)
+
+
+def test_what_waits_counts_as_no_more_than_it_may_become() -> None:
+    world = World()
+    chat = world.core.models["chat"]
+    for n in range(PLACES):
+        world.arrive(f"u{n}", most_new=400)
+    assert chat.waiting_s == 0.0
+    expected, short = (chat.cost.item_s(10, most) for most in (0, 5))
+    for unit, most_new in (("long", 400), ("short", 5)):
+        head = ev.UnitHead(unit, unit, "chat", Features(10, new_tokens=most_new), 600.0)
+        world.handle(ev.Arrived(head, 999, 0))
+        world.handle(ev.Prepared([(unit, [10])]))
+    assert chat.waiting_s == pytest.approx(expected + short)
+    assert short < expected / 10
 
 
 def test_one_that_cannot_be_generated_fails_alone() -> None:

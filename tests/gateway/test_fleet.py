@@ -3,9 +3,12 @@ from __future__ import annotations
 import math
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shoal.catalog.card import CostSeed, Profile
+from shoal.catalog.tasks import GenerateTask, Tasks
 from shoal.core.admission import Admission
 from shoal.core.admission_events import Arrived, UnitSize
 from shoal.core.pulsing import silent_s
@@ -45,6 +48,49 @@ def test_lanes_add_up_and_rates_are_weighted_by_them() -> None:
     slow = ModelPulse("resident", 1, 0.0, 5.0)
     rate = fleet(pulse("a", fast), pulse("b", slow)).rate(card())
     assert (rate.lanes, rate.seconds_per_item) == (4, 2.0)
+
+
+WRITES = ModelPulse(
+    "resident", 1, 1e-3, 2.25, longest_item_s=3.25, seconds_per_new_token=0.5, new_tokens=4.0
+)
+SLOW = ModelPulse("resident", 3, 1e-3, 13.0, seconds_per_new_token=1.5, new_tokens=8.0)
+
+
+def test_a_text_costs_no_more_than_it_may_become_nor_than_is_expected() -> None:
+    rate = fleet(pulse("a", WRITES)).rate(card())
+    told = [rate.seconds(1000, 1, most) for most in (1, 3, 4, 400, 0)]
+    assert told == [1.25 + 0.5, 1.25 + 1.5, 3.25, 3.25, 3.25]
+    assert rate.seconds(9000, 1, 1) == 1.25 + 0.5  # a text is cut at the model's longest
+    assert rate.seconds(2000, 2, 2) == 2 * rate.seconds(1000, 1, 1)
+
+
+def test_of_workers_that_write_it_is_the_mean() -> None:
+    rate = fleet(pulse("a", WRITES), pulse("b", SLOW)).rate(card())
+    assert rate.seconds_per_new_token == 1.25
+    assert rate.seconds(0, 1) == pytest.approx((2.25 + 3 * 13.0) / 4)
+
+
+def test_of_one_that_does_not_tell_a_text_costs_what_an_item_does() -> None:
+    older = ModelPulse("resident", 1, 1e-3, 2.25, longest_item_s=3.25)
+    rate = fleet(pulse("a", older)).rate(card())
+    assert rate.seconds(1000, 1, 1) == rate.seconds(1000, 1, 400) == 3.25
+    both = fleet(pulse("a", older), pulse("b", SLOW)).rate(card())
+    assert both.seconds(0, 1) == pytest.approx((2.25 + 3 * 13.0) / 4)
+
+
+def test_before_any_pulse_texts_cost_what_the_card_guesses() -> None:
+    seed = CostSeed(token_s=1e-4, item_s=0.0, new_token_s=0.01)
+    writes = msgspec.structs.replace(
+        card(),
+        tasks=Tasks(generate=GenerateTask()),
+        profiles={"default": Profile("fake", cost=seed, sequences=8)},
+    )
+    rate = fleet().rate(writes)
+    assert rate.seconds(0, 1, 8) == pytest.approx(0.08)
+    assert rate.batch_s == pytest.approx(8 * rate.seconds(0, 1))
+    free = msgspec.structs.replace(seed, new_token_s=0.0)
+    profiles = {"default": Profile("fake", cost=free)}
+    assert fleet().rate(msgspec.structs.replace(writes, profiles=profiles)).seconds(0, 1, 1) > 0
 
 
 def test_a_failure_counts_only_where_nobody_has_or_loads_the_model() -> None:
@@ -121,6 +167,8 @@ SAID = st.builds(
     shelf_s=FIGURE,
     longest_item_s=st.none() | FIGURE,
     batch_s=FIGURE,
+    seconds_per_new_token=FIGURE,
+    new_tokens=FIGURE | st.floats(0.0, 1e9),
 )
 
 
@@ -138,7 +186,7 @@ def test_no_worker_can_spoil_what_a_model_is_thought_to_cost(said: list[ModelPul
     rate = made.rate(card())
     assert rate.lanes >= 0
     assert 0 < rate.batch_s < math.inf
-    assert 0 <= rate.seconds(1000, 3) < math.inf
+    assert 0 <= rate.seconds(1000, 3, 24) <= rate.seconds(1000, 3, 48) < math.inf
     admission = Admission(2.0, 30.0)
     admission.handle(Arrived("r", MODEL, (UnitSize("r.0", 1000, 3),), rate), 0.0)
     assert all(0 <= s < math.inf for s in admission.outstanding().outstanding_s.values())

@@ -126,6 +126,6 @@ def test_every_item_is_in_one_unit(items: list[bytes], most: int, most_bytes: in
     spans = cut(items, UnitLimits(most, most_bytes), RATE)
     assert [n for span in spans for n in range(span.start, span.end)] == list(range(len(items)))
     for span in spans:
-        assert span.size == (sum(map(len, items[span.start : span.end])), span.items)
+        assert span.size == Size(sum(map(len, items[span.start : span.end])), span.items)
         assert 1 <= span.items <= most
         assert span.size.bytes <= most_bytes or span.items == 1

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from shoal.catalog.tasks import ExtractTask, ScoreTask, Tasks
+from shoal.catalog.tasks import ExtractTask, GenerateTask, ScoreTask, Tasks
 from shoal.core import events as ev
-from shoal.tasks.reading import reading_of
+from shoal.tasks.reading import Size, reading_of
 from shoal.values import (
     EncodeParams,
     ExtractParams,
     Features,
+    GenerateParams,
     Params,
     ScoreParams,
     TokenizeParams,
@@ -49,24 +50,38 @@ def test_what_three_items_of_ten_bytes_count(
     params: Params, tasks: Tasks, item: tuple[int, int], unit: tuple[int, int]
 ) -> None:
     reading = reading_of(params, tasks)
-    assert reading.item(10) == item
-    assert reading.unit(30, 3) == unit
+    assert reading.item(10) == Size(*item)
+    assert reading.unit(30, 3) == Size(*unit)
 
 
 def test_a_query_travels_with_each_unit_wherever_it_is_read() -> None:
     assert [reading_of(QUERY, tasks).carried_bytes for tasks in (PAIRS, LATE)] == [30, 30]
 
 
+@pytest.mark.parametrize(
+    ("asked", "said", "told"), [(8, None, 8), (8, 500, 8), (None, 500, 500), (None, None, 0)]
+)
+def test_what_a_text_may_become_is_as_asked_for_or_as_the_card_says(
+    asked: int | None, said: int | None, told: int
+) -> None:
+    params = GenerateParams(max_tokens=asked, tools="[1]")
+    tasks = Tasks(generate=GenerateTask(max_new_tokens=said))
+    reading = reading_of(params, tasks)
+    assert reading.item(10) == Size(13, 1, told)
+    assert reading.unit(20, 2) == Size(26, 2, 2 * told)
+    assert estimated_features(*reading.unit(20, 2), longest=512) == Features(10, 2, 50, 2 * told)
+
+
 def test_no_sequence_is_guessed_to_be_longer_than_its_model_takes() -> None:
-    assert estimated_features(4000, 2, 512) == Features(1004, 2, 1004 * 1004 // 2)
-    assert estimated_features(40_000, 2, 512) == Features(1024, 2, 1024 * 512)
+    assert estimated_features(4000, 2, longest=512) == Features(1004, 2, 1004 * 1004 // 2)
+    assert estimated_features(40_000, 2, longest=512) == Features(1024, 2, 1024 * 512)
 
 
 def pulled(params: Params, tasks: Tasks) -> list[ev.Instruction]:
     """What an idle worker does with a unit of two items of 40 bytes, behind which many wait."""
     core = ready()
     core.models["m"].unit_seen(0.02)
-    estimate = estimated_features(*reading_of(params, tasks).unit(80, 2), 512)
+    estimate = estimated_features(*reading_of(params, tasks).unit(80, 2), longest=512)
     head = ev.UnitHead("u", "r", "m", estimate, 600.0)
     return core.handle(ev.Arrived(head, 1, pending=500), 1.0)
 

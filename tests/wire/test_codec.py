@@ -18,7 +18,10 @@ BAD = st.one_of(
 )
 GOOD = st.floats(0.0, 1e9)
 MODEL = q.ModelPulse("resident", 1, 1e-6, 1e-5, 0.1, None, 0.5, 100, 2.0, True, 0.1)
-SECONDS = ["seconds_per_byte", "seconds_per_item", "shelf_s", "longest_item_s", "load_s", "batch_s"]
+SECONDS = [
+    *("seconds_per_byte", "seconds_per_item", "shelf_s", "longest_item_s", "load_s", "batch_s"),
+    *("again_s", "seconds_per_new_token", "new_tokens"),
+]
 COUNTS = ["lanes", "bytes"]
 
 

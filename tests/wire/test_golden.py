@@ -175,6 +175,8 @@ EXAMPLES: dict[str, codec.Message] = {
                 True,
                 42.5,
                 "torch",
+                0.004,
+                96.5,
             )
         },
         units_held=4,

@@ -29,7 +29,8 @@ CLASSES: tuple[TrafficClass, ...] = get_args(TrafficClass)
 #: A request of any cost finds a place while less than this share of the limit is taken.
 LARGE_SHARE = 0.5
 #: Full batches that may wait, whatever they take. Those of vectors take tenths of a second; of texts that
-#: are generated it is all that a lane has places for, half a minute of work, and much less side by side.
+#: are generated it is as many as have places on a lane. What a token costs is learnt of those that ran
+#: before: where that was one text alone, half a minute of work is much less once they run side by side.
 LEAST_BATCHES = 4
 #: Share of the limit by which a model's work may grow before the other gateways are told: they
 #: admit against what they know, and between pulses each could take in as much as all may.

@@ -8,19 +8,21 @@ from __future__ import annotations
 import msgspec
 
 from shoal.errors import ShoalError
-from shoal.values import TrafficClass
+from shoal.values import TrafficClass, expected_new
 
 
 class Rate(msgspec.Struct, frozen=True):
     """How fast a model is answered, from the newest pulses of all workers.
 
     Attributes:
+        seconds_per_byte, seconds_per_item: of what is read.
         lanes: lanes where the model is resident.
         failed: why a worker cannot load the model; None while any has it or is loading it.
         unserved: it failed on all of them for want of its runtime's packages.
         again_at: when the first of them may try again what failed; 0: not told.
-        longest_item_s: what an item of the model's maximum length costs; longer ones are cut.
+        longest_item_s: what reading an item of the model's maximum length costs; longer ones are cut.
         batch_s: predicted seconds of a full batch.
+        seconds_per_new_token, new_tokens: of a text that is generated, and how long one is expected to be.
     """
 
     seconds_per_byte: float
@@ -31,19 +33,25 @@ class Rate(msgspec.Struct, frozen=True):
     longest_item_s: float = float("inf")
     batch_s: float = 0.1
     again_at: float = 0.0
+    seconds_per_new_token: float = 0.0
+    new_tokens: float = 0.0
 
-    def seconds(self, bytes_: int, items: int) -> float:
-        """Predicted seconds of so many items of so many bytes together."""
+    def seconds(self, bytes_: int, items: int, most_new: int = 0) -> float:
+        """Predicted seconds of so many items of so many bytes together, which may become so many tokens;
+        0: not told."""
         seconds = bytes_ * self.seconds_per_byte + items * self.seconds_per_item
-        return min(seconds, items * self.longest_item_s)
+        new_tokens = expected_new(items, most_new, self.new_tokens)
+        return min(seconds, items * self.longest_item_s) + self.seconds_per_new_token * new_tokens
 
 
 class UnitSize(msgspec.Struct, frozen=True):
-    """`items`: as the model counts them, so several where one needs several sequences."""
+    """`items`: as the model counts them, so several where one needs several sequences. `new_tokens`:
+    that they may become; 0: not told."""
 
     id: str
     bytes: int
     items: int
+    new_tokens: int = 0
 
 
 class Outstanding(msgspec.Struct, frozen=True):

@@ -62,7 +62,8 @@ class Held:
         self.queued: set[str] = set()
         self.untaken: set[str] = set()
         self.early: str | None = None
-        self.seconds = {unit.id: event.rate.seconds(unit.bytes, unit.items) for unit in event.units}
+        seconds = event.rate.seconds
+        self.seconds = {u.id: seconds(u.bytes, u.items, u.new_tokens) for u in event.units}
 
     @property
     def waiting(self) -> int:

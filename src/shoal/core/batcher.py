@@ -211,7 +211,7 @@ class _Left:
     def put(self, item: Item) -> float | None:
         """Put an item into the batch, the first one in any case; its seconds, or None if it is full."""
         seconds, tokens, items = (
-            self._item_s(item.tokens),
+            self._item_s(item.tokens, item.new_tokens),
             self._tokens + item.tokens,
             self._items + 1,
         )

@@ -18,7 +18,7 @@ import operator
 from typing import Literal
 
 from shoal.core.quantiles import RunningQuantile
-from shoal.values import Features
+from shoal.values import Features, expected_new
 
 #: Sums of predictions that differ by less are the same.
 TINY_S = 1e-9
@@ -60,6 +60,11 @@ WARM_BATCHES = 20
 #: Tokens of a text that is generated, before any was; and the share of the newest in their mean.
 NEW_TOKENS = 128.0
 NEW_SHARE = 0.05
+#: A text that was cut tells only that it would have been longer, and counts as one of so many times its
+#: length: where lengths of any size are as likely, half of those that reach one come to twice it.
+CUT_TIMES = 2.0
+#: No text is longer, whatever a runtime tells: what a model can read ends there.
+MOST_NEW = 1e6
 #: Keeps divisions by weights that are zero finite.
 TINY = 1e-9
 #: Bounds of anything that is called the seconds of a batch: a clock's tick, and a day.
@@ -84,7 +89,7 @@ class CostModel:
         self._prior = [g / s for g, s in zip(given, self._seed, strict=True)]
         self._scale = list(self._prior)
         self._outliers = 0
-        self._new_tokens = NEW_TOKENS
+        self.new_tokens = NEW_TOKENS if "new_tokens" in terms else 0.0
         self._forget()
         self._weigh()
         self._error_p50 = RunningQuantile(0.5, first=0.1)
@@ -96,8 +101,12 @@ class CostModel:
         return self._error_p50.value, self._error_p90.value
 
     def batch_s(self, features: Features) -> float:
-        """Predicted seconds of a batch with these features; of texts that are still to be generated,
-        each as long as those before."""
+        """Predicted seconds of a batch with these features; texts that are still to be generated become
+        as long as those before, as far as they may."""
+        return self._batch_s(features, self.new_tokens)
+
+    def _batch_s(self, features: Features, new_tokens: float) -> float:
+        """`new_tokens`: that a text is taken to become."""
         try:
             seconds = (
                 self.base_s
@@ -105,39 +114,45 @@ class CostModel:
                 + self._square_s * features.tokens_squared
                 + self.per_item_s * features.items
             )
-            if self._new_token_s:
-                new_tokens = features.new_tokens or features.items * self._new_tokens
-                seconds += self._new_token_s * new_tokens
+            if self.new_token_s:
+                new = expected_new(features.items, features.new_tokens, new_tokens)
+                seconds += self.new_token_s * new
         except OverflowError:  # a count beyond any float
             return MOST_S
         return min(MOST_S, max(LEAST_S, seconds))
 
-    def item_s(self, tokens: int) -> float:
-        """Predicted seconds that one more item of this length adds to a batch."""
-        item_s = self.token_s * tokens + self._square_s * tokens * tokens + self.per_item_s
-        return item_s + self._new_token_s * self._new_tokens
+    def item_s(self, tokens: int, most_new: int = 0) -> float:
+        """Predicted seconds that one more item of this length adds to a batch; `most_new`: tokens that
+        it may become, 0: not told."""
+        new_s = self.new_token_s * expected_new(1, most_new, self.new_tokens)
+        return self._read_s(tokens) + new_s
+
+    def _read_s(self, tokens: int) -> float:
+        return self.token_s * tokens + self._square_s * tokens * tokens + self.per_item_s
 
     def line(self, most_tokens: int) -> tuple[float, float]:
         """(seconds a token, seconds an item): a line that meets the longest item.
 
-        And a short one too, unless that would make items without tokens cost less than nothing.
+        And a short one too, unless that would make items without tokens cost less than nothing, or than
+        what is expected to be generated.
         """
         short = min(8, most_tokens)
-        shortest_s, longest_s = self.item_s(short), self.item_s(most_tokens)
+        shortest_s, longest_s = self._read_s(short), self._read_s(most_tokens)
         token_s = (longest_s - shortest_s) / max(1, most_tokens - short)
         item_s = shortest_s - token_s * short
-        return (token_s, item_s) if item_s >= 0 else (longest_s / most_tokens, 0.0)
+        if item_s < 0:
+            token_s, item_s = longest_s / most_tokens, 0.0
+        return token_s, item_s + self.new_token_s * self.new_tokens
 
-    def learn(self, features: Features, seconds: float) -> None:
-        """Take in what a batch really took. Nonsense is ignored."""
+    def learn(self, features: Features, seconds: float, *, cut: bool = False) -> None:
+        """Take in what a batch really took. Nonsense is ignored. `cut`: a text had no room for more."""
         counts = [1, *(getattr(features, term) for term in self._terms)]
         if not (0 < seconds <= MOST_S and all(0 <= count <= MOST_COUNT for count in counts)):
             return
         seconds = max(LEAST_S, seconds)
-        self._new_tokens += NEW_SHARE * (
-            features.new_tokens / max(1, features.items) - self._new_tokens
-        )
-        predicted = self.batch_s(features)
+        if self.new_tokens:
+            self._learn_new(features.new_tokens / max(1, features.items), cut=cut)
+        predicted = self._batch_s(features, max(features.new_tokens, self.new_tokens))
         error = abs(seconds - predicted) / seconds
         self._error_p50.add(error)
         self._error_p90.add(error)
@@ -149,6 +164,11 @@ class CostModel:
         if odd:
             self._forget()
         self._update(counts, seconds, predicted)
+
+    def _learn_new(self, tokens: float, *, cut: bool) -> None:
+        """How long a text became."""
+        told = max(CUT_TIMES * tokens, self.new_tokens) if cut else max(1.0, tokens)
+        self.new_tokens += NEW_SHARE * (min(MOST_NEW, told) - self.new_tokens)
 
     def _forget(self) -> None:
         size = len(self._seed)
@@ -178,7 +198,11 @@ class CostModel:
         self.token_s = by_term.pop("tokens", 0.0)
         self._square_s = by_term.pop("tokens_squared", 0.0)
         self.per_item_s = by_term.pop("items", 0.0)
-        self._new_token_s = by_term.pop("new_tokens", 0.0)
+        # No text is free, whatever few batches made believe.
+        new_token_s = by_term.pop("new_tokens", None)
+        self.new_token_s = (
+            0.0 if new_token_s is None else max(LEAST_SEED["new_tokens"], new_token_s)
+        )
 
     def _solve(self) -> None:
         scale, prior = self._scale, self._prior

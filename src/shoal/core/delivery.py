@@ -13,13 +13,12 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from shoal.core import events as ev
-from shoal.core.events import Instruction, Item, UnitHead
+from shoal.core.events import Instruction, Item, UnitHead, features_of_items
 from shoal.core.held import Held, count_unprepared
 from shoal.core.models import ModelState
 from shoal.core.recent import Recent
 from shoal.core.timers import Timers
 from shoal.errors import ErrorInfo
-from shoal.values import features_of
 
 #: A gateway that lost the broker reconnects within a second or two; after this it is gone.
 UNHEARD_LIMIT_S = 5.0
@@ -96,7 +95,10 @@ class Units:
             return []
         head, model = held.head, self._models[held.head.model]
         count_unprepared(model, head, -1)
-        items = [Item(unit, index, tokens) for index, tokens in enumerate(lengths) if tokens > 0]
+        new = head.estimate.new_tokens // max(1, head.estimate.items)
+        items = [
+            Item(unit, place, tokens, new) for place, tokens in enumerate(lengths) if tokens > 0
+        ]
         if of:
             held.of = of
             held.failed = frozenset(o for o, n in zip(of, lengths, strict=True) if not n)
@@ -106,9 +108,10 @@ class Units:
         if not items:
             held.waiting_s = 0.0
             return self.reply(held, now)
-        held.waiting_s = model.items_s(features_of([item.tokens for item in items]))
+        features = features_of_items(items)
+        held.waiting_s = model.items_s(features)
         model.hold(head.klass, held.waiting_s)
-        model.unit_seen(held.waiting_s)
+        model.unit_seen(model.unbounded_s(features) if new else held.waiting_s)
         model.shelf.add(head, items, now)
         return []
 
@@ -134,7 +137,7 @@ class Units:
             if held is None:
                 continue
             model = self._models[held.head.model]
-            again_s = model.items_s(features_of([item.tokens]))
+            again_s = model.items_s(features_of_items([item]))
             held.unstarted += 1
             held.waiting_s += again_s
             model.hold(held.head.klass, again_s)

@@ -17,12 +17,11 @@ from shoal.core import events as ev
 from shoal.core.batcher import Budget
 from shoal.core.cost import TINY_S
 from shoal.core.delivery import Units
-from shoal.core.events import Instruction, Item
+from shoal.core.events import Instruction, Item, features_of_items
 from shoal.core.lanes import Batch, Lane
 from shoal.core.models import ModelState
 from shoal.core.seats import Seats
 from shoal.core.urgency import turn_of
-from shoal.values import features_of
 
 #: Idle lanes split work into parts of at least so many times a batch's fixed cost: smaller ones
 #: would cost more device time than they save.
@@ -150,7 +149,7 @@ class Dispatch:
         return self._run(lane, batch, model, now)
 
     def _batch(self, model: ModelState, items: list[Item]) -> Batch:
-        predicted_s = model.cost.batch_s(features_of([item.tokens for item in items]))
+        predicted_s = model.cost.batch_s(features_of_items(items))
         batch = Batch(self._next_batch, model.spec.name, model.spec.kind, items, predicted_s)
         self._next_batch += 1
         self._units.started(items)
@@ -165,11 +164,11 @@ class Dispatch:
     def finished(self, batch: Batch, event: ev.Finished, now: float) -> list[Instruction]:
         """A batch was computed."""
         model, units = self._models[batch.model], self._units
-        features = features_of([item.tokens for item in batch.items])
+        features = features_of_items(batch.items)
         if model.spec.sequences:
             features = msgspec.structs.replace(features, new_tokens=event.new_tokens)
         if not batch.ending:
-            model.cost.learn(features, event.seconds)
+            model.cost.learn(features, event.seconds, cut=event.cut)
         model.grow()
         out: list[Instruction] = []
         for place, item in enumerate(batch.items):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from shoal.core.batcher import Budget, Shelf, room_s
 from shoal.core.cost import TERMS, CostModel, Work
@@ -86,7 +87,8 @@ class ModelState:
 
     @property
     def unit_s(self) -> float:
-        """Predicted seconds of a unit not seen yet: the mean of the latest."""
+        """Predicted seconds of a unit not seen yet: the mean of the latest, of texts as if none had been
+        bounded: what comes next may be longer."""
         return self._unit_s or self.cost.item_s(self.spec.max_tokens // 4)
 
     def unit_seen(self, seconds: float) -> None:
@@ -103,6 +105,10 @@ class ModelState:
     def items_s(self, features: Features) -> float:
         """Predicted seconds these items add to batches, without the batches' fixed cost."""
         return max(1e-6, self.cost.batch_s(features) - self.cost.base_s)
+
+    def unbounded_s(self, features: Features) -> float:
+        """The same, were each text to become as long as is expected."""
+        return self.items_s(replace(features, new_tokens=0))
 
     @property
     def batch_s(self) -> float:

@@ -5,8 +5,13 @@ Decides how the newest pulses of all workers add up. It must not know requests o
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
 from shoal.catalog.card import Card
 from shoal.core.admission_events import Rate
+from shoal.core.cost import LEAST_SEED, NEW_TOKENS
 from shoal.core.pulsing import silent_s
 from shoal.values import BYTES_PER_TOKEN
 from shoal.wire.queue import ModelPulse, WorkerPulse
@@ -83,17 +88,26 @@ class Fleet:
         resident = [model for model in said if model is not None and model.state == "resident"]
         if resident:
             return _mean(resident, card)
-        seed = card.profile("default").cost
-        return Rate(
-            seconds_per_byte=seed.token_s / BYTES_PER_TOKEN,
-            seconds_per_item=seed.item_s,
+        return replace(
+            _guess(card),
             failed=_failure(said),
             unserved=all(model is not None and model.unserved for model in said),
-            batch_s=card.profile("default").max_batch_seconds,
             again_at=min(
                 [at + m.again_s for (at, _), m in zip(pulses, said, strict=True) if m], default=0.0
             ),
         )
+
+
+def _guess(card: Card) -> Rate:
+    """What the card says. A full batch of texts is as many as are generated at once."""
+    profile = card.profile("default")
+    seed, batch_s = profile.cost, profile.max_batch_seconds
+    rate = Rate(seed.token_s / BYTES_PER_TOKEN, seed.item_s, batch_s=batch_s)
+    if card.tasks.generate is None:
+        return rate
+    token_s = max(LEAST_SEED["new_tokens"], seed.new_token_s)
+    rate = replace(rate, seconds_per_new_token=token_s, new_tokens=NEW_TOKENS)
+    return replace(rate, batch_s=max(batch_s, profile.sequences * rate.seconds(0, 1)))
 
 
 def _failure(said: list[ModelPulse | None]) -> str | None:
@@ -107,14 +121,35 @@ def _failure(said: list[ModelPulse | None]) -> str | None:
 
 
 def _mean(resident: list[ModelPulse], card: Card) -> Rate:
-    """The mean over lanes: each lane takes about its share."""
+    """The mean over lanes: each lane takes about its share.
+
+    How long a text becomes is weighed by what its tokens cost, so that their product is a mean too; a
+    worker that does not tell has it in what an item costs.
+    """
     lanes = sum(max(1, model.lanes) for model in resident)
+
+    def mean(of: Callable[[ModelPulse], float]) -> float:
+        return sum(of(model) * max(1, model.lanes) for model in resident) / lanes
+
+    new_token_s = mean(lambda m: m.seconds_per_new_token)
     return Rate(
-        seconds_per_byte=sum(m.seconds_per_byte * max(1, m.lanes) for m in resident) / lanes,
-        seconds_per_item=sum(m.seconds_per_item * max(1, m.lanes) for m in resident) / lanes,
+        seconds_per_byte=mean(lambda m: m.seconds_per_byte),
+        seconds_per_item=mean(lambda m: m.seconds_per_item - _new_s(m)),
         lanes=lanes,
         longest_item_s=max(
-            m.longest_item_s if m.longest_item_s is not None else float("inf") for m in resident
+            m.longest_item_s - _new_s(m) if m.longest_item_s is not None else float("inf")
+            for m in resident
         ),
         batch_s=max(m.batch_s for m in resident) or card.profile("default").max_batch_seconds,
+        seconds_per_new_token=new_token_s,
+        new_tokens=mean(_new_s) / new_token_s if new_token_s else 0.0,
+    )
+
+
+def _new_s(model: ModelPulse) -> float:
+    """What of an item's seconds is for the text that it is expected to become."""
+    return min(
+        model.seconds_per_new_token * model.new_tokens,
+        model.seconds_per_item,
+        model.seconds_per_item if model.longest_item_s is None else model.longest_item_s,
     )

@@ -48,7 +48,7 @@ class Unit:
             id=self.id,
             request=self.request,
             model=self.model,
-            estimate=estimated_features(self.bytes, len(self.lengths), longest),
+            estimate=estimated_features(self.bytes, len(self.lengths), longest=longest),
             deadline=published + self.timeout_s,
             published=published,
             delivered=delivered,

@@ -1,4 +1,5 @@
-"""What a unit counts before anything is tokenized: bytes that are read, and sequences of its model.
+"""What a unit counts before anything is tokenized: bytes that are read, sequences of its model, and what
+may be generated.
 
 Decides how a query and labels count with the items that they are for. Gateway and worker price a unit
 by the same rule: the one cuts and admits by it, the other takes on no more than it will start. Pure.
@@ -23,10 +24,12 @@ from shoal.values import (
 
 
 class Size(NamedTuple):
-    """Bytes that are read, and sequences, each of at most the model's longest."""
+    """Bytes that are read, sequences, each of at most the model's longest, and tokens that they may
+    become; 0: not told."""
 
     bytes: int
     sequences: int
+    new_tokens: int = 0
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -38,12 +41,14 @@ class Reading(msgspec.Struct, frozen=True):
         sequences: how many an item is.
         apart: query and instruction, or labels, where they are sequences of their own, read once a
             unit.
+        new_tokens: that an item may become, of a text that is generated; 0: not told.
     """
 
     beside_bytes: int = 0
     times: int = 1
     sequences: int = 1
     apart: Size = Size(0, 0)
+    new_tokens: int = 0
 
     @property
     def carried_bytes(self) -> int:
@@ -52,12 +57,14 @@ class Reading(msgspec.Struct, frozen=True):
 
     def item(self, item_bytes: int) -> Size:
         """What one item counts."""
-        return Size(item_bytes * self.times + self.beside_bytes, self.sequences)
+        read = item_bytes * self.times + self.beside_bytes
+        return Size(read, self.sequences, self.new_tokens)
 
     def unit(self, item_bytes: int, items: int) -> Size:
         """What a unit counts, of items with so many bytes together."""
         read = item_bytes * self.times + items * self.beside_bytes
-        return Size(self.apart.bytes + read, self.apart.sequences + items * self.sequences)
+        sequences = self.apart.sequences + items * self.sequences
+        return Size(self.apart.bytes + read, sequences, items * self.new_tokens)
 
 
 #: Items of which each is read by itself.
@@ -88,7 +95,8 @@ def reading_of(params: Params, tasks: Tasks) -> Reading:
                 case "spans":  # a token stands before each label
                     return Reading(size + int(BYTES_PER_TOKEN * count))
             return Reading(size)
-        case GenerateParams(tools=tools):
-            return Reading(len(tools.encode())) if tools else ALONE
+        case GenerateParams(max_tokens=asked, tools=tools):
+            said = None if tasks.generate is None else tasks.generate.max_new_tokens
+            return Reading(len(tools.encode()), new_tokens=asked or said or 0)
         case TokenizeParams():
             return ALONE

@@ -22,6 +22,7 @@ T = TypeVar("T")
 #: that follows, so a message with one is not read. 1e9 s are 30 years.
 Seconds = Annotated[float, Meta(ge=0.0, le=1e9)]
 Count = Annotated[int, Meta(ge=0)]
+Amount = Annotated[float, Meta(ge=0.0, le=1e9)]
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True):

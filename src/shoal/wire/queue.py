@@ -7,7 +7,7 @@ import msgspec
 from shoal.errors import ErrorInfo
 from shoal.values import Encoding, Params, Task, TrafficClass
 from shoal.wire.arrays import Array
-from shoal.wire.codec import Buffer, Count, Message, Seconds, decode
+from shoal.wire.codec import Amount, Buffer, Count, Message, Seconds, decode
 
 
 class Payload(msgspec.Struct, frozen=True, array_like=True):
@@ -155,6 +155,8 @@ class ModelPulse(msgspec.Struct, frozen=True, array_like=True):
         unserved: it failed since the packages of its runtime are not installed there.
         again_s: seconds until that worker may try again what failed; 0: not told, or now.
         runtime: the kind of runtime that computes it there; empty: not told.
+        seconds_per_new_token, new_tokens: of a text that is generated, and how many one is expected to
+            become; they are in `seconds_per_item` and `longest_item_s`. 0: it generates none, or not told.
     """
 
     state: str
@@ -172,6 +174,8 @@ class ModelPulse(msgspec.Struct, frozen=True, array_like=True):
     unserved: bool = False
     again_s: Seconds = 0.0
     runtime: str = ""
+    seconds_per_new_token: Seconds = 0.0
+    new_tokens: Amount = 0.0
 
 
 class LaneMemory(msgspec.Struct, frozen=True, array_like=True):

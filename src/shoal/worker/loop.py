@@ -111,7 +111,7 @@ class Loop:
             stash.ack = delivery.ack
         self._queue.hold(delivery.ack)
         longest = self.core.models[unit.model].spec.max_tokens
-        estimate = estimated_features(*stash.size, longest)
+        estimate = estimated_features(*stash.size, longest=longest)
         head = head_of(unit, estimate, published, delivery.delivered)
         self.emit(ev.Arrived(head, pull, delivery.pending))
 
@@ -177,7 +177,8 @@ class Loop:
     def generated(self, lane: str, over: Generated) -> None:
         """A runtime ended a sequence."""
         self._texts.over(lane, over)
-        self.emit(ev.Finished(lane, over.batch, over.seconds, new_tokens=over.new_tokens))
+        cut, new = over.finish == "length", over.new_tokens
+        self.emit(ev.Finished(lane, over.batch, over.seconds, new_tokens=new, cut=cut))
 
     def batch_failed(self, lane: str, batch: int, error: ErrorInfo) -> None:
         """A runtime gave a batch back."""

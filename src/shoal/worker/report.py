@@ -119,6 +119,8 @@ class Report:
             model.unserved,
             max(0.0, model.failed_until - time.monotonic()) if model.state == "failed" else 0.0,
             model.spec.kind,
+            model.cost.new_token_s,
+            model.cost.new_tokens,
         )
 
     def _memory(self, lane: Lane) -> LaneMemory:

@@ -59,6 +59,7 @@ from shoal.core.events.units import (
     Terminate,
     Unheard,
     UnitHead,
+    features_of_items,
 )
 from shoal.core.events.worker import BrokerBack, BrokerLost, DrainBegan, Ticked
 
@@ -177,4 +178,5 @@ __all__ = [
     "Unheard",
     "UnitHead",
     "Withdraw",
+    "features_of_items",
 ]

@@ -41,13 +41,15 @@ class StatsSeen(Value, frozen=True):
 
 class Finished(Value, frozen=True):
     """A batch is done; `seconds` by the runtime's own clock; `failed`: places of items in it that
-    have an error in place of an answer; `new_tokens`: that a sequence became."""
+    have an error in place of an answer; `new_tokens`: that a sequence became;
+    `cut`: it may become no more."""
 
     lane: str
     batch: int
     seconds: float
     failed: tuple[int, ...] = ()
     new_tokens: int = 0
+    cut: bool = False
 
 
 class Progressed(Value, frozen=True):

@@ -6,14 +6,15 @@ from typing import Literal
 
 from shoal.core.events.base import Value
 from shoal.errors import ErrorInfo
-from shoal.values import Features, TrafficClass
+from shoal.values import Features, TrafficClass, features_of
 
 
 class UnitHead(Value, frozen=True):
     """All the core knows of a unit: never its content.
 
     Attributes:
-        estimate: tokens guessed from bytes, until `Prepared` brings the real lengths.
+        estimate: tokens guessed from bytes, until `Prepared` brings the real lengths; and what its items
+            may become.
         deadline: local time after which nobody wants the answer.
         payload_bytes: of items that must be fetched before the unit can be prepared.
         priority: higher goes first among the units of one tenant.
@@ -38,11 +39,19 @@ class Item(Value, frozen=True):
     """One item on the shelf or in a batch: position `index` of unit `unit`, `tokens` long.
 
     What is one item to its caller and several sequences to its model is several of these.
+    `new_tokens`: that it may become, of a text that is generated; 0: not told.
     """
 
     unit: str
     index: int
     tokens: int
+    new_tokens: int = 0
+
+
+def features_of_items(items: list[Item]) -> Features:
+    """What a batch of these costs depends on."""
+    lengths = [item.tokens for item in items]
+    return features_of(lengths, sum([item.new_tokens for item in items]))
 
 
 class Prepared(Value, frozen=True):

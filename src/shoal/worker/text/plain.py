@@ -49,5 +49,5 @@ class PlainPreparer:
 
 def guessed(card: Card, text: str, finish: Finish | None = None) -> Prepared:
     """A text for a runtime that takes text; its length in tokens is guessed."""
-    guess = estimated_features(len(text.encode()), 1, card.max_tokens)
+    guess = estimated_features(len(text.encode()), 1, longest=card.max_tokens)
     return Prepared(text=text, length=guess.tokens, finish=finish)
