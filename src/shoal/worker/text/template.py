@@ -16,7 +16,8 @@ from jinja2.exceptions import TemplateError, TemplateSyntaxError
 
 from shoal.errors import InvalidItem, ModelLoadFailed
 from shoal.tasks.generate.conversation import Conversation, Message
-from shoal.worker.text.sandbox import MOST_LENGTH, Sandbox
+from shoal.worker.text.bounds import MOST_LENGTH
+from shoal.worker.text.sandbox import Sandbox
 
 #: Written as a message to learn what content a template reads.
 _MARK = "Shoal-9d2f"
