@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from shoal.runtimes.gguf import choosing
 from shoal.runtimes.gguf.choosing import Chooser
 from shoal.wire.socket import Sampling
 
@@ -48,6 +51,35 @@ def test_the_same_as_the_torch_sampler(kind: dict[str, Any]) -> None:
             assert here.token == there.token
             assert here.log == pytest.approx(there.log, abs=1e-5)
             np.testing.assert_allclose(here.top_logs, there.top_logs, atol=1e-5)
+
+
+def plainly(logits: NDArray[np.float32], sampling: Sampling, number: float) -> int:
+    """What is drawn where everything is put in order and added up in float64."""
+    scores = (logits - logits.max()) / np.float32(sampling.temperature)
+    ids = np.argsort(-scores, kind="stable")
+    likely = np.exp(scores[ids].astype(np.float64))
+    reached = likely.cumsum()
+    kept = min(sampling.top_k or VOCABULARY, len(ids))
+    mass = reached[kept - 1]
+    if sampling.top_p < 1:
+        kept = min(kept, max(1, int((reached - likely < sampling.top_p * mass).sum())))
+    kept = min(kept, int((likely >= sampling.min_p).sum()))
+    return int(ids[min(int((reached <= reached[kept - 1] * number).sum()), kept - 1)])
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind["temperature"] > 0.1], ids=str)
+def test_what_is_drawn_of_the_likeliest_is_what_is_drawn_of_all(
+    kind: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(7)
+    sampling = Sampling(1, **{k: v for k, v in kind.items() if k in ("top_k", "top_p", "min_p")})
+    sampling = msgspec.structs.replace(sampling, temperature=kind["temperature"])
+    for spread in (0.5, 2.0, 4.0):
+        logits = random.normal(scale=spread, size=VOCABULARY).round(2).astype(np.float32)
+        for number in (0.0, *random.random(40), 1 - 1e-6, np.nextafter(1.0, 0.0)):
+            monkeypatch.setattr(choosing, "drawn", lambda seed, place, number=number: number)
+            chosen = Chooser(sampling, []).choose(logits.copy()).token
+            assert chosen == plainly(logits, sampling, number)
 
 
 def test_a_grammar_leaves_what_it_allows() -> None:

@@ -1,7 +1,8 @@
 """Chooses the next token of one text with numpy, as docs/protocol.md, "Sequences", has it.
 
-What is drawn is nearly always one of the likeliest, so those alone are put in order first: of 49,152
-logits all take 4 ms, these 0.4.
+What is drawn is nearly always one of the likeliest, so those alone are put in order, and what all are
+together is first known to five digits: of 49,152 logits that takes 0.1 ms, of 151,936 0.2. Where what is
+drawn may depend on more, all are put in order (4 ms).
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from shoal.runtimes.drawing import drawn
 from shoal.runtimes.generating.choice import Choice, penalises
 from shoal.wire.socket import Sampling
 
-_FIRST = 512
+#: Logarithms of likelihoods by the highest: those above are put in order, then more, then all.
+_NEAR = (-6.0, -12.0)
+#: What a sum of float32 likelihoods is off, at most, as a part of it: a hundred times the rounding of one.
+_OFF = 1e-5
 _NONE_ID, _NONE = np.zeros(0, np.int32), np.zeros(0, np.float32)
 
 
@@ -66,28 +70,29 @@ class Chooser:
 
 def _draw(scores: NDArray[np.float32], sampling: Sampling, number: float) -> int:
     """One of those that are left; scores are 0 at their highest."""
-    whole = float(np.exp(scores.astype(np.float64)).sum())
-    if len(scores) > _FIRST and sampling.top_k <= _FIRST:
-        first = np.argpartition(scores, -_FIRST)[-_FIRST:]
-        ids = first[np.lexsort((first, -scores[first]))]
-        at, sure = _drawn(scores[ids], whole, sampling, number, all_of_them=False)
-        # Of tokens as likely as the last of these, others may come before it.
-        if sure and scores[ids[at]] > scores[ids[-1]]:
-            return int(ids[at])
+    limited = sampling.top_k > 0
+    whole = 0.0 if limited else float(np.exp(scores).sum(dtype=np.float64))
+    for least in _NEAR:
+        near = np.flatnonzero(scores > least)
+        if limited and len(near) < sampling.top_k:
+            continue
+        ids = near[np.argsort(-scores[near], kind="stable")]
+        low, _ = _drawn(scores[ids], whole * (1 - _OFF), sampling, number)
+        high, sure = _drawn(scores[ids], whole * (1 + _OFF), sampling, number)
+        if sure and low == high:
+            return int(ids[high])
     ids = np.argsort(-scores, kind="stable")
-    at, _ = _drawn(scores[ids], whole, sampling, number, all_of_them=True)
-    return int(ids[at])
+    whole = float(np.exp(scores.astype(np.float64)).sum())
+    return int(ids[_drawn(scores[ids], whole, sampling, number)[0]])
 
 
 def _drawn(
-    values: NDArray[np.float32],
-    whole: float,
-    sampling: Sampling,
-    number: float,
-    *,
-    all_of_them: bool,
+    values: NDArray[np.float32], whole: float, sampling: Sampling, number: float
 ) -> tuple[int, bool]:
-    """Where in `values`, highest first, and whether that is so whatever comes after them."""
+    """Where in `values`, highest first, and whether that is so whatever comes after them.
+
+    `whole`: all likelihoods together; the more that is, the later is what is drawn, or the same.
+    """
     count = len(values)
     likely = np.exp(values.astype(np.float64))
     reached = likely.cumsum()
@@ -105,7 +110,7 @@ def _drawn(
     possible = min(kept, int((likely > 0).sum()))
     at = min(int((reached <= share).sum()), possible - 1)
     sure = share < reached[-1] if everything else kept < count
-    return at, all_of_them or bool(sure)
+    return at, bool(sure)
 
 
 def _log_softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -259,9 +259,9 @@ class Context:
         return True
 
     def logits(self, row: int) -> NDArray[np.float32]:
-        """Of this row of the last pass, [vocabulary], a copy."""
+        """Of this row of the last pass, [vocabulary]: the library's own, which may be changed, until the next."""
         found = self._lib.llama_get_logits_ith(self._context, row)
-        return np.ctypeslib.as_array(found, (self.vocabulary,)).copy()
+        return np.ctypeslib.as_array(found, (self.vocabulary,))
 
     def forget(self, sequence: int, first: int = 0) -> None:
         """The keys of a sequence from this place on are no longer held."""
