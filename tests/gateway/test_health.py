@@ -7,6 +7,7 @@ import pytest
 
 from shoal.broker.server import BrokerServer
 from shoal.broker.streams import ensure_streams
+from shoal.gateway.routes import routes
 from shoal.settings import CommonSettings
 from tests.gateway.conftest import MODEL, Served, serving, until
 from tests.gateway.scripted import DIM, ScriptedWorker
@@ -56,6 +57,11 @@ async def test_the_index_points_on(gateway: Served) -> None:
         assert (await gateway.http.get(path)).status_code == 200
     for path in (*body["openai"], *body["cohere"]):
         assert (await gateway.http.get(path)).status_code == 405  # there, and asked by POST
+    listed = {
+        path for said in body.values() for path in (said if isinstance(said, list) else [said])
+    }
+    there = {route.path for route in routes(gateway.app.gateway) if route.path.startswith("/v")}
+    assert there == {path for path in listed if path.startswith("/v")} | {"/v1/models/{model}"}
 
 
 async def test_models_have_openais_shape_and_more(gateway: Served) -> None:

@@ -43,7 +43,11 @@ class HealthRoute:
             "encode": "/v1/encode/{model}",
             "score": "/v1/score/{model}",
             "extract": "/v1/extract/{model}",
+            "generate": "/v1/generate/{model}",
             "openai": [
+                "/v1/chat/completions",
+                "/v1/completions",
+                "/v1/responses",
                 "/v1/embeddings",
                 "/v1/moderations",
                 "/v1/audio/transcriptions",
