@@ -11,10 +11,11 @@ import re
 import sys
 from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from tempfile import TemporaryDirectory
 from types import ModuleType
 
-from shoal.runtimes.torch import families
+from shoal.runtimes.torch import families, generating
 from shoal.runtimes.torch.heads.build import HEADS
 from tests.runtimes.torch.families.table import FAMILIES, MEASURES, cells, error
 
@@ -53,7 +54,7 @@ def table() -> str:
         for head, measure in MEASURES.items()
     ]
     rows = [["family", "lines", *titles], ["---"] * (len(MEASURES) + 2)]
-    rows.append(["lines", "", *(_lines(sys.modules[HEADS[head].__module__]) for head in MEASURES)])
+    rows.append(["lines", "", *(_lines(*_modules(head)) for head in MEASURES)])
     rows += [
         [
             f"`{family}`",
@@ -65,8 +66,18 @@ def table() -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def _lines(module: ModuleType) -> str:
-    return str(len(inspect.getsource(module).splitlines()))
+def _modules(head: str) -> list[ModuleType]:
+    """Those that compute it."""
+    if head in HEADS:
+        return [sys.modules[HEADS[head].__module__]]
+    return [
+        import_module(f"{generating.__name__}.{of.name}")
+        for of in iter_modules(generating.__path__)
+    ]
+
+
+def _lines(*modules: ModuleType) -> str:
+    return str(sum(len(inspect.getsource(module).splitlines()) for module in modules))
 
 
 def _measured(family: str, head: str) -> str:

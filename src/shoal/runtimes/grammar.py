@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.errors import InvalidRequest, bounded
+from shoal.runtimes.steps import check_steps
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
@@ -149,6 +150,7 @@ def _source(kind: str, text: str) -> str:
     """A grammar as the library reads it."""
     from llguidance import LLMatcher
 
+    check_steps(text)
     match kind:
         case "json_object":
             return LLMatcher.grammar_from_json_schema('{"type": "object"}', overrides=_JSON)

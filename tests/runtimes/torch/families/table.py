@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.runtimes.torch.families import media_cells, span_cells
+from shoal.runtimes.torch.heads.build import GENERATE
+from tests.runtimes.torch.families import generate_cells, media_cells, span_cells
 from tests.runtimes.torch.families.cells import HEADS, LABELS, Measure
 from tests.runtimes.torch.families.checking import worst_error
 from tests.runtimes.torch.families.rows import ROWS
@@ -14,6 +15,7 @@ MEASURES: dict[str, Measure] = (
     {head: ways[0].measure for head, ways in HEADS.items()}
     | {"spans": LABELS}
     | media_cells.MEASURES
+    | {GENERATE: generate_cells.MEASURE}
 )
 
 FAMILIES = [*ROWS, *media_cells.MEDIA]
@@ -28,6 +30,7 @@ def cells() -> list[tuple[str, str]]:
         if all(way.kind in row.classes for way in ways)
     ]
     texts += [(family, "spans") for family, row in ROWS.items() if "encoder" in row.classes]
+    texts += [(family, GENERATE) for family in generate_cells.VARIANTS]
     return texts + [(family, head) for family, of in media_cells.MEDIA.items() for head in of]
 
 
@@ -35,6 +38,8 @@ def error(family: str, head: str, folder: Path) -> float:
     """The worst of a cell, measured with models that are made in `folder`."""
     if head == "spans":
         return span_cells.worst_error(ROWS[family], folder)
+    if head == GENERATE:
+        return generate_cells.worst_error(family, folder)
     if family in ROWS:
         return worst_error(ROWS[family], head, folder)
     return media_cells.MEDIA[family][head](folder)

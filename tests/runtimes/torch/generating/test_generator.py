@@ -16,32 +16,7 @@ from shoal.wire.arrays import from_wire, to_wire
 from shoal.wire.socket import Chunk, Failed, Generate, Generated, Sampling
 from tests.runtimes import letters
 from tests.runtimes.torch import made
-from tests.runtimes.torch.families.near_llama import NEAR_LLAMA
 from tests.runtimes.torch.generating import texts
-
-#: Those whose tokens see only what lies before them.
-CAUSAL = [
-    (row.family, variant)
-    for row in NEAR_LLAMA
-    for variant in row.variants
-    if variant.get("is_causal", True) and not variant.get("use_bidirectional_attention")
-]
-LENGTHS = [5, 1, 90, 17, 300, 64, 33]
-
-
-@pytest.mark.parametrize(("family", "variant"), CAUSAL, ids=lambda value: str(value)[:40])
-def test_greedy_is_as_the_reference_has_it(
-    runtime: TorchRuntime, tmp_path: Path, family: str, variant: dict[str, Any]
-) -> None:
-    """Seven prompts in three places, the long ones in pieces of 40 tokens."""
-    model = texts.make(family, tmp_path, **variant)
-    texts.load(runtime, tmp_path, family, options={"pass_tokens": 40})
-    prompts = texts.prompts(LENGTHS)
-    begun = [texts.asked(batch, prompt, 30) for batch, prompt in enumerate(prompts)]
-    ours = texts.generated(runtime, *begun)
-    for batch, prompt in enumerate(prompts):
-        assert ours[batch].tokens == texts.greedy(model, prompt, 30)
-        assert ours[batch].over == Generated(batch, "length", 30, ours[batch].ended.seconds)
 
 
 def test_logprobs_are_the_references(runtime: TorchRuntime, tmp_path: Path) -> None:
