@@ -101,6 +101,12 @@ def test_a_child_loads_what_its_parent_loaded(toml: Path) -> None:
     assert (worker.models, worker.lanes, worker.offline) == (["a", "b"], ["cpu", "cpu"], True)
 
 
+def test_a_list_whose_values_have_commas_reaches_child_processes() -> None:
+    for paths in (["/cards, mine/a.yaml", "/b"], ["/a", "/b"], [" a"], []):
+        variables = child_environment(Given({}, None), {"catalog": paths})
+        assert load_settings(WorkerSettings, {}, None, variables).catalog == paths
+
+
 def test_a_running_serve_is_found_and_a_dead_one_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from shoal.errors import ConfigError
-from shoal.settings import ENV_PREFIX, CommonSettings, from_environment, load
+from shoal.settings import ENV_PREFIX, CommonSettings, from_environment, list_text, load
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -90,7 +90,7 @@ def child_environment(given: Given, settings: Mapping[str, Any]) -> dict[str, st
         variables[f"{ENV_PREFIX}CONFIG"] = str(given.config.absolute())
     for key, value in {**given.flags, **settings}.items():
         if value is not None:
-            text = ",".join(value) if isinstance(value, list) else str(value)
+            text = list_text(value) if isinstance(value, list) else str(value)
             variables[ENV_PREFIX + key.upper()] = text
     return variables
 

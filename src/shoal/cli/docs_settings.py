@@ -27,7 +27,8 @@ Every setting can be given in four places. A later one wins:
 3. an environment variable, `SHOAL_` and the name in capitals: `SHOAL_PORT=9000`;
 4. a flag, the name with dashes: `--port 9000`.
 
-In variables and flags a list is written with commas: `--lanes cuda:0,cuda:1`. One file or
+In variables and flags a list is written with commas: `--lanes cuda:0,cuda:1`; where a value has a
+comma, as JSON: `--catalog '["a,b.yaml"]'`. One file or
 environment may serve all processes: each takes what is its own. A name that no process knows is
 an error that tells the nearest known one, so that a typing mistake never goes unseen. Switches
 have a second flag that turns them off: `--no-offline`. A number is finite and in plain digits:

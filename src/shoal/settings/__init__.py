@@ -2,7 +2,7 @@
 
 from shoal.settings.common import CommonSettings
 from shoal.settings.gateway import GatewaySettings
-from shoal.settings.load import ALL, ENV_PREFIX, from_environment, known_keys, load
+from shoal.settings.load import ALL, ENV_PREFIX, from_environment, known_keys, list_text, load
 from shoal.settings.serve import ServeSettings
 from shoal.settings.worker import RuntimeSettings, WorkerSettings
 
@@ -16,5 +16,6 @@ __all__ = [
     "WorkerSettings",
     "from_environment",
     "known_keys",
+    "list_text",
     "load",
 ]

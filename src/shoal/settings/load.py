@@ -6,6 +6,7 @@ win. A key that no struct knows is an error that names where it stands and the n
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -75,7 +76,7 @@ def _strongest(layers: list[tuple[str, Mapping[str, Any]]]) -> dict[str, tuple[A
 
 def _converted(key: str, value: Any, hint: Any, where: str) -> Any:
     if isinstance(value, str) and hint.__origin__ == list[str]:
-        value = [part.strip() for part in value.split(",") if part.strip()]
+        value = _listed(value)
     try:
         converted = msgspec.convert(value, hint, strict=False)
     except msgspec.ValidationError as error:
@@ -84,6 +85,20 @@ def _converted(key: str, value: Any, hint: Any, where: str) -> Any:
     if isinstance(converted, float) and not math.isfinite(converted):
         raise ConfigError(f"{where}: setting '{key}' is {converted}: it must be a finite number")
     return converted
+
+
+def _listed(text: str) -> Any:
+    """The values of a list: between commas, or a JSON list of them."""
+    if text.startswith("["):
+        with contextlib.suppress(msgspec.DecodeError):
+            return msgspec.json.decode(text)
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def list_text(values: list[str]) -> str:
+    """A list as text: with commas, or as JSON where a value has one."""
+    plain = ",".join(values)
+    return plain if _listed(plain) == values else msgspec.json.encode(values).decode()
 
 
 #: What text must be to mean one of these.
