@@ -203,6 +203,15 @@ def test_one_that_lets_nothing_follow(grammars: Grammars) -> None:
         grammar.allowed([letters.END])
 
 
+@pytest.mark.parametrize(("kind", "text"), [("regex", r"[^\s\S]"), ("lark", 'start: a\na: a "x"')])
+def test_one_that_no_text_is_of(grammars: Grammars, kind: str, text: str) -> None:
+    grammar = grammars.of(kind, text).result()
+    with pytest.raises(InvalidRequest) as caught:
+        grammar.allowed([letters.END])
+    assert caught.value.message.endswith("may follow here, nor may the text end")
+    assert "NoExtension" not in caught.value.message
+
+
 def test_a_tokenizer_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text('{"model": 1}')
     with pytest.raises(InvalidRequest, match=r"tokenizer\.json cannot be read"):

@@ -33,6 +33,7 @@ _JSON: Any = {
 _MOST_STATES = 20_000
 #: Compiled ones that are kept of one model.
 _KEPT = 64
+_NOTHING = "no token of the model's may follow here, nor may the text end"
 
 
 class Grammar:
@@ -65,7 +66,7 @@ class Grammar:
         mask[self._end : self._end + 1] = False
         mask[[token for token in ends if 0 <= token < self._vocabulary]] = self.complete
         if not mask.any():
-            raise _refused("no token of the model's may follow here, nor may the text end")
+            raise _refused(_NOTHING)
         return mask
 
     def accept(self, token: int) -> None:
@@ -169,4 +170,7 @@ def _source(kind: str, text: str) -> str:
 
 
 def _refused(said: str) -> InvalidRequest:
-    return InvalidRequest(bounded(f"the grammar cannot be kept: {said.strip()}"))
+    # What the library tells of a grammar by which nothing goes on is the name of a state alone.
+    said = said.removesuffix("<non-verbose/>").strip()
+    said = _NOTHING if said.startswith("NoExtension") else said
+    return InvalidRequest(bounded(f"the grammar cannot be kept: {said}"))

@@ -429,7 +429,12 @@ BAD: list[tuple[dict[str, Any], str, str | None]] = [
     ({"response_format": {"type": "xml"}}, "use text, json_object", "response_format.type"),
     ({"response_format": {"type": "json_schema"}}, "no schema", "response_format.json_schema"),
     ({"guided_regex": ""}, "is empty", "regex"),
-    ({"guided_choice": []}, "choice of nothing", None),
+    ({"guided_choice": []}, "guided_choice names nothing", "guided_choice"),
+    (
+        {"structured_outputs": {"choice": [""]}},
+        "choice names nothing",
+        "structured_outputs.choice",
+    ),
     ({"guided_regex": "a", "guided_grammar": "b"}, "keep to one form", None),
     (
         {"guided_regex": "a", "response_format": {"type": "json_object"}},

@@ -98,8 +98,12 @@ class SharedFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         }
 
     def forms(self) -> dict[str, Any]:
-        """The form of the text, as options. Raises `InvalidRequest` where several are named."""
+        """The form of the text, as options. Raises `InvalidRequest` where several are named, or none."""
         given = self.structured_outputs or StructuredOutputs()
+        choices = {"structured_outputs.choice": given.choice, "guided_choice": self.guided_choice}
+        for where, choice in choices.items():
+            if choice is not None and not any(choice):
+                raise InvalidRequest(f"{where} names nothing that the text may be", param=where)
         pairs = (
             ("schema", given.json, self.guided_json),
             ("regex", given.regex, self.guided_regex),
@@ -116,8 +120,6 @@ class SharedFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 def _chosen(name: str, value: Any) -> tuple[str, Any]:
     if name != "choice":
         return name, value
-    if not value:
-        raise InvalidRequest("a choice of nothing: name what the text may be")
     return "regex", "|".join(_literal(text) for text in value)
 
 

@@ -286,7 +286,7 @@ BAD: list[tuple[dict[str, Any], str, str | None]] = [
     ({"top_logprobs": 21}, "it is from 0 to 20", "top_logprobs"),
     ({"stop": "a"}, "unknown key", "stop"),
     ({"input": 7}, "it is a number", "input"),
-    ({"input": []}, "is empty", "messages"),
+    ({"input": []}, "input is empty", "input"),
     ({"input": ["a"]}, "Expected `object`", "input"),
     ({"input": [{"type": "item_reference", "id": "1"}]}, "item_reference", "input[0]"),
     ({"input": [{"type": "function_call", "name": "a"}]}, "no call_id", "input[0].call_id"),
@@ -296,7 +296,20 @@ BAD: list[tuple[dict[str, Any], str, str | None]] = [
         "are taken",
         "input[0].content[0]",
     ),
-    ({"input": [{"role": "bot", "content": "a"}]}, "Invalid enum value", None),
+    ({"input": [{"role": "bot", "content": "a"}]}, "Invalid enum value", "input[0].role"),
+    (
+        {
+            "instructions": "Be kind",
+            "input": [
+                {"type": "reasoning", "summary": []},
+                {"type": "function_call", "call_id": "1", "name": "a", "arguments": "{}"},
+                {"type": "function_call", "call_id": "2", "name": "b", "arguments": "{}"},
+                {"role": "user"},
+            ],
+        },
+        "input[3] has no content",
+        "input[3].content",
+    ),
 ]
 
 

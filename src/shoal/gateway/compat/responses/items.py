@@ -6,21 +6,42 @@ https://platform.openai.com/docs/api-reference/responses/create#responses_create
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
 
+from shoal.catalog.card import Card
 from shoal.errors import InvalidRequest
 from shoal.gateway.body import KINDS, LIST, TEXT
+from shoal.gateway.compat.messages import conversation
 from shoal.gateway.compat.responses.bodies import ResponsesBody
 
 _maps, _text = msgspec.json.Decoder(list[dict[str, Any]]), msgspec.json.Decoder(str)
 _TEXTS = ("input_text", "output_text", "text")
 
 
-def messages(body: ResponsesBody) -> msgspec.Raw:
-    """`instructions` and `input` as chat's `messages`. Raises `InvalidRequest`."""
+def conversation_of(body: ResponsesBody, card: Card) -> msgspec.Raw:
+    """The item that `instructions` and `input` are. Raises `InvalidRequest`, as `conversation`."""
+    told, places = _messages(body)
+    try:
+        return conversation(msgspec.Raw(msgspec.json.encode(told)), card)
+    except InvalidRequest as error:
+        param = error.param and _placed(error.param, places)
+        raise InvalidRequest(_placed(error.message, places), param=param) from None
+
+
+def _placed(text: str, places: list[str]) -> str:
+    """`text` of chat's messages, with where each of them stands in this body."""
+    return re.sub(
+        r"\bmessages\b(?:\[(\d+)\])?", lambda at: places[int(at[1])] if at[1] else "input", text
+    )
+
+
+def _messages(body: ResponsesBody) -> tuple[list[dict[str, Any]], list[str]]:
+    """Chat's messages, and where each begins. Raises `InvalidRequest`."""
     told = [] if body.instructions is None else [_said("system", body.instructions)]
+    places = ["instructions"] * len(told)
     for number, item in enumerate(_items(body.input)):
         where = f"input[{number}]"
         match item.get("type", "message"):
@@ -38,7 +59,8 @@ def messages(body: ResponsesBody) -> msgspec.Raw:
                     f"outputs are taken",
                     param=where,
                 )
-    return msgspec.Raw(msgspec.json.encode(told))
+        places += [where] * (len(told) - len(places))
+    return told, places
 
 
 def _items(raw: msgspec.Raw) -> list[dict[str, Any]]:

@@ -13,11 +13,10 @@ from shoal.catalog.card import Card
 from shoal.gateway.asking import Question, ask, card_for, item_limits
 from shoal.gateway.body import BodyDecoder, checked_items
 from shoal.gateway.compat.generation import read_generating, seeds
-from shoal.gateway.compat.messages import conversation
 from shoal.gateway.compat.responses.answers import Asked
 from shoal.gateway.compat.responses.bodies import ResponsesBody, check, named, options
 from shoal.gateway.compat.responses.events import ResponseEvents
-from shoal.gateway.compat.responses.items import messages
+from shoal.gateway.compat.responses.items import conversation_of
 from shoal.gateway.counts import counts_of
 from shoal.gateway.envelope import openai
 from shoal.gateway.growing import read_generation
@@ -59,7 +58,7 @@ class ResponsesRoute:
 
 def _question(gateway: Gateway, body: ResponsesBody, card: Card) -> Question:
     check(body)
-    item = conversation(messages(body), card)
+    item = conversation_of(body, card)
     items = checked_items([item], "json", item_limits(gateway, card), "input")
     params = generate_params(options(body), named, chat=True, stream=bool(body.stream))
     return Question(card, params, "json", items, seeds(body.seed, 1, 1))
