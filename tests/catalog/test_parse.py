@@ -384,3 +384,9 @@ cards = st.builds(
 @given(card=cards)
 def test_yaml_reads_back_to_the_same_card(card: Card) -> None:
     assert parse_card(to_yaml(card), "f.yaml") == card
+
+
+def test_a_list_is_one_line_as_in_cards_written_by_hand() -> None:
+    text = to_yaml(parse_card(GOOD + "languages: [en, de]\n", "tiny.yaml"))
+    assert "languages: [en, de]\n" in text
+    assert "    dense: {dim: 32}\n" in text

@@ -77,7 +77,11 @@ def to_yaml(card: Card) -> str:
 
 
 def _dump(fields: Any, *, escape: bool) -> str:
-    return yaml.safe_dump(fields, sort_keys=False, allow_unicode=not escape, width=100)
+    # Lists and the innermost maps on one line each, as cards are written by hand: a model of a
+    # hundred languages would take a hundred lines.
+    return yaml.safe_dump(
+        fields, sort_keys=False, allow_unicode=not escape, width=100, default_flow_style=None
+    )
 
 
 def _compose(text: str, where: str) -> yaml.Node | None:

@@ -52,9 +52,12 @@ def sim(
 ) -> None:
     """Simulate a cluster: pulling against routers that push, and ways to evict.
 
+    shoal sim --workload one --rules pull,round-robin --seeds 1    half a minute
     shoal sim --workload many --workers 8
     shoal sim --workload bursts --device cpu --rules pull,round-robin
     shoal sim --workload memory
+
+    Without flags it computes for long, on every core.
     """
     from shoal.sim import report, table
     from shoal.sim.rules import RULES

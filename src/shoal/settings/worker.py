@@ -102,7 +102,7 @@ class WorkerSettings(CommonSettings, frozen=True, forbid_unknown_fields=True, kw
 class RuntimeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`shoal runtime`."""
 
-    kind: Annotated[str, doc("`torch`, `candle`, `onnx`, `sglang` or `fake`.")]
+    kind: Annotated[str, doc("`torch`, `candle`, `onnx`, `gguf`, `sglang` or `fake`.")]
     socket: Annotated[str, doc("Unix socket of the worker to connect to.")]
     device: Annotated[str, doc("`cpu`, `cuda:0`, …")] = "cpu"
     threads: Annotated[int, doc("CPU threads.", ge=1)] = 1
