@@ -130,6 +130,17 @@ def test_models_that_write(tmp_path: Path, files: dict[str, Any]) -> None:
     assert parse_card(to_yaml(card), "m.yaml") == card
 
 
+def test_one_that_writes_apart_from_what_it_reads(tmp_path: Path) -> None:
+    """Flan's files: no chat template, and no other number of tokens than the tokenizer's."""
+    config = {"architectures": ["T5ForConditionalGeneration"], "model_type": "t5"}
+    files = plain_files(**config, n_positions=512)
+    files["config.json"].pop("max_position_embeddings", None)
+    card = infer(str(write(tmp_path / "m", files)))
+    assert (card.family, card.tasks) == ("t5", Tasks(generate=GenerateTask(max_new_tokens=1024)))
+    assert card.max_tokens == 512
+    assert parse_card(to_yaml(card), "m.yaml") == card
+
+
 def test_one_that_writes_and_has_no_template(tmp_path: Path) -> None:
     with pytest.raises(
         CardError, match=r"Qwen3ForCausalLM without a chat template.*generate: \{\}"

@@ -87,6 +87,16 @@ def test_texts_need_room_for_their_keys(
     assert beside - without == places * 3 * 2 * 2 * 8 * width
 
 
+def test_what_is_read_and_what_is_written_need_room_each(card: Card, tmp_path: Path) -> None:
+    """One layer of T5's decoder, three of its encoder."""
+    config = {"num_layers": 3, "num_decoder_layers": 1, "num_heads": 6, "d_kv": 16, "d_model": 32}
+    (tmp_path / "config.json").write_bytes(msgspec.json.encode(config))
+    tasks = Tasks(generate=GenerateTask())
+    card = msgspec.structs.replace(card, family="t5", max_tokens=512, tasks=tasks)
+    one, two = (spec_of(card, Profile(sequences=n), tmp_path, "cpu").reserve_bytes for n in (1, 2))
+    assert two - one == 1024 * 2 * 6 * 16 * 4
+
+
 def test_no_model_that_was_measured_holds_more_than_would_have_been_kept_for_it() -> None:
     """The real ones of the zoo that are here."""
     for card in Catalog.load().cards():

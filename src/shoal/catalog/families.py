@@ -19,7 +19,7 @@ class Family(msgspec.Struct, frozen=True):
         model_types: values of `model_type` in `config.json` that mean this family.
         encoders: values of `architectures` whose encoder gives token vectors; anything else is
             a head of another task on top of it.
-        generators: values of `architectures` that carry on texts with that encoder.
+        generators: values of `architectures` that carry on texts with that encoder, or write them beside it.
         position_offset: rows at the start of the position table that no token uses; None: those
             up to the padding token's.
         positions: how many there are where `config.json` does not say.
@@ -76,7 +76,14 @@ FAMILIES: dict[str, Family] = {
         ),
         Family("electra", ("electra",), ("ElectraModel", "ElectraForPreTraining")),
         Family("mpnet", ("mpnet",), ("MPNetModel", "MPNetForMaskedLM"), position_offset=2),
-        Family("t5", ("t5",), ("T5EncoderModel",), positions=512, anew=True),
+        Family(
+            "t5",
+            ("t5",),
+            ("T5EncoderModel",),
+            ("T5ForConditionalGeneration", "T5WithLMHeadModel"),
+            positions=512,
+            anew=True,
+        ),
         Family(
             "roberta",
             ("roberta", "xlm-roberta", "camembert"),

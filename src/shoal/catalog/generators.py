@@ -19,12 +19,14 @@ class _Tokenizer(msgspec.Struct):
 
 
 def is_generator(found: Found, config: Config) -> bool:
-    """Whether its family writes texts and it has a chat template.
+    """Whether its family writes texts, and it has a chat template or a decoder that does nothing else.
 
     Raises `CardError` naming a file that cannot be read.
     """
     family = family_of(config.model_type or "")
     if family is None or not set(config.architectures or []) & set(family.generators):
         return False
+    if family.anew:
+        return True
     said = found.read("tokenizer_config.json", _Tokenizer) or _Tokenizer()
     return bool(said.chat_template or set(TEMPLATES) & set(found.sizes))

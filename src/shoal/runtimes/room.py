@@ -11,7 +11,11 @@ _EACH_TOKENS = 1024
 _MOST_BYTES, _MOST_GPU_BYTES = 2 << 30, 16 << 30
 
 
-def places(max_tokens: int, sequences: int, place_bytes: int, *, gpu: bool) -> int:
-    """`place_bytes`: of one token's keys and values, in all layers."""
-    wanted = max(max_tokens, sequences * min(max_tokens, _EACH_TOKENS))
+def places(
+    max_tokens: int, sequences: int, place_bytes: int, *, gpu: bool, anew: bool = False
+) -> int:
+    """`place_bytes`: of one token's keys and values, in all layers. `anew`: prompt and text of a sequence
+    have `max_tokens` each, as of `catalog.families.Family`."""
+    longest = 2 * max_tokens if anew else max_tokens
+    wanted = max(longest, sequences * min(longest, _EACH_TOKENS))
     return min(wanted, (_MOST_GPU_BYTES if gpu else _MOST_BYTES) // place_bytes)

@@ -11,6 +11,7 @@ import msgspec
 
 from shoal.catalog import safetensors
 from shoal.catalog.card import Card, Profile
+from shoal.catalog.families import FAMILIES
 from shoal.runtimes.room import places
 
 #: Files that hold weights, by their ending.
@@ -50,17 +51,24 @@ def activation_bytes(profile: Profile, device: str, *, pictures: bool) -> int:
 
 
 class _Layers(msgspec.Struct):
-    """The keys of config.json that say what a token keeps; 0 where it has them not."""
+    """The keys of config.json that say what a token keeps; 0 where it has them not. The last ones are T5's."""
 
     num_hidden_layers: int = 0
     num_attention_heads: int = 0
     num_key_value_heads: int | None = None
     head_dim: int | None = None
     hidden_size: int = 0
+    num_layers: int = 0
+    num_decoder_layers: int | None = None
+    num_heads: int = 0
+    d_kv: int = 0
 
     @property
     def numbers(self) -> int:
         """Of keys and values, of one token."""
+        if self.d_kv:
+            layers = self.num_layers if self.num_decoder_layers is None else self.num_decoder_layers
+            return 2 * layers * self.num_heads * self.d_kv
         heads = self.num_attention_heads
         width = self.head_dim or (self.hidden_size // heads if heads else 0)
         key_heads = heads if self.num_key_value_heads is None else self.num_key_value_heads
@@ -80,7 +88,8 @@ def keys_bytes(card: Card, profile: Profile, folder: Path | None, device: str) -
     if not (place := layers.numbers * width):
         return 0
     said = profile.options.get("cache_tokens")
-    most = places(card.max_tokens, profile.sequences, place, gpu=not on_cpu)
+    anew = FAMILIES[card.family].anew
+    most = places(card.max_tokens, profile.sequences, place, gpu=not on_cpu, anew=anew)
     return place * (said if isinstance(said, int) else most)
 
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tokenizers import Tokenizer
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, T5ForConditionalGeneration
 
 from shoal.catalog.card import Profile
 from shoal.catalog.fetch import fetch
@@ -24,6 +25,7 @@ from shoal.wire.arrays import from_wire, to_wire
 from shoal.wire.socket import Run
 from shoal.worker.models import load_of
 from tests.runtimes.torch import made
+from tests.runtimes.torch.generating import texts
 
 HERE = Path(__file__).parent / "zoo"
 
@@ -69,6 +71,33 @@ def test_scores_of_int8_weights() -> None:
     assert theirs.max() > 5  # there are good pairs and bad ones
     assert theirs.min() < -11
     assert np.abs(ours - theirs).max() < 1e-3
+
+
+def test_texts_are_those_of_transformers() -> None:
+    """Three at once, each with an end of its own."""
+    card = Catalog.load().card("traceforge-flan-t5-small")
+    folder = fetch(card, cache_dir=None, offline=False)
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    prompts = [
+        tokenizer.encode(text).ids
+        for text in (
+            "translate English to German: The house is wonderful.",
+            "translate English to German: The contract ends on Friday.",
+            "summarize: edited src/login.py to fix the token refresh bug, ran pytest, 12 passed",
+        )
+    ]
+    runtime = TorchRuntime()
+    runtime.load(load_of(card, folder, Profile(sequences=3)))
+    begun = [
+        texts.asked(n, prompt, 30, card.name, stop=[tokenizer.token_to_id("</s>")])
+        for n, prompt in enumerate(prompts)
+    ]
+    ours = texts.generated(runtime, *begun)
+    model = T5ForConditionalGeneration.from_pretrained(folder, dtype=torch.float32)
+    for n, prompt in enumerate(prompts):
+        theirs = model.generate(torch.tensor([prompt]), max_new_tokens=30, do_sample=False)
+        assert [0, *ours[n].tokens, 1] == theirs[0].tolist()
+    assert tokenizer.decode(ours[0].tokens) == "Das Haus ist wunderbar."
 
 
 @pytest.mark.parametrize("name", ["multilingual-e5-small", "gector-distilbert"])

@@ -29,16 +29,16 @@ def converted(
     heads = _heads(card)
     load = load_of(card, folder, Profile(threads=threads))
     runtime = TorchRuntime(threads=threads)
-    runtime.load(msgspec.structs.replace(load, heads=heads))
+    runtime.load(msgspec.structs.replace(load, heads=heads, sequences=0))
     done = runtime.run(packed(1, card.name, [*heads], [sample.sequence for sample in samples]))
     outputs = read_outputs(done.arrays, done.lengths, done.indices, len(samples))
     return {head: [_floats(row) for row in outputs[head].rows()] for head in heads}
 
 
 def _heads(card: Card) -> dict[str, dict[str, Any]]:
-    """Those of the card. Of speech, the encoder's states too, and texts without times: words follow from
-    weights, but times from rules that each library has its own of."""
-    heads = heads_of(card)
+    """Those of the card that answer batches. Of speech, the encoder's states too, and texts without times:
+    words follow from weights, but times from rules that each library has its own of."""
+    heads = {name: options for name, options in heads_of(card).items() if name != "generate"}
     if "audio" not in card.inputs:
         return heads
     return {"dense": {"head": "dense"}, "extract": heads["extract"] | {"times": False}}

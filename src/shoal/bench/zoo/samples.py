@@ -73,7 +73,7 @@ def _asked(card: Card, count: int) -> Iterator[tuple[list[Item], Params, Item | 
         yield [*_texts(count)], ExtractParams(), None
     else:
         prompts = card.tasks.encode.prompts if card.tasks.encode is not None else {}
-        outputs = tuple(heads_of(card))
+        outputs = tuple(name for name in heads_of(card) if name != "generate")
         prompt = QUERY if QUERY in prompts else None
         yield [*_texts(count)], EncodeParams(outputs, prompt=prompt), None
 

@@ -9,8 +9,13 @@ from shoal.wire.arrays import from_wire
 from shoal.wire.socket import Generate, Sampling
 
 
-def check(asked: Generate, kind: str, vocabulary: int, max_tokens: int) -> list[int]:
-    """The prompt's ids; `kind`: of the runtime. Raises `InvalidRequest` with what cannot be, by its name."""
+def check(
+    asked: Generate, kind: str, vocabulary: int, max_tokens: int, *, anew: bool = False
+) -> list[int]:
+    """The prompt's ids; `kind`: of the runtime; `anew`: prompt and text have `max_tokens` each.
+
+    Raises `InvalidRequest` with what cannot be, by its name.
+    """
     if asked.adapter is not None:
         raise InvalidRequest(f"the {kind} runtime takes no adapters ({asked.adapter})")
     if asked.inputs:
@@ -28,9 +33,10 @@ def check(asked: Generate, kind: str, vocabulary: int, max_tokens: int) -> list[
         raise InvalidRequest(
             f"the prompt has token id {strange}; {asked.model} knows 0 to {vocabulary - 1}"
         )
-    if len(prompt) >= max_tokens:
+    if len(prompt) >= max_tokens + anew:
+        also = "" if anew else ", its text included"
         raise TooManyTokens(
-            f"the prompt has {len(prompt)} tokens; {asked.model} takes {max_tokens}, its text included"
+            f"the prompt has {len(prompt)} tokens; {asked.model} takes {max_tokens}{also}"
         )
     _check_sampling(asked.sampling, vocabulary)
     return prompt

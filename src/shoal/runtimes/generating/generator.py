@@ -50,9 +50,11 @@ class Bounds(NamedTuple):
 
     Attributes:
         vocabulary: ids are below it.
-        max_tokens: of a sequence, its text included.
+        max_tokens: of a sequence, its text included; or of a prompt and of a text, where texts begin anew.
         places: for keys of all sequences together.
         rows: of prompts in a pass, at most; `row_s`: a first guess of what one takes.
+        begin: the token that texts begin with, where they begin anew and prompts are read whole; None:
+            texts go on with their prompts.
     """
 
     vocabulary: int
@@ -60,6 +62,7 @@ class Bounds(NamedTuple):
     places: int
     rows: int
     row_s: float
+    begin: int | None = None
 
 
 class Generator(ABC, Generic[R]):
@@ -84,9 +87,12 @@ class Generator(ABC, Generic[R]):
     def begin(self, asked: Generate) -> None:
         """Raises `InvalidRequest` for what cannot be generated, `OutOfMemory` for what never fits."""
         bounds = self._bounds
-        prompt = check(asked, self._kind, bounds.vocabulary, bounds.max_tokens)
-        most = min(asked.sampling.new_tokens, bounds.max_tokens - len(prompt))
-        sequence: Sequence[R] = Sequence(asked, prompt, len(prompt), most)
+        anew = bounds.begin is not None
+        prompt = check(asked, self._kind, bounds.vocabulary, bounds.max_tokens, anew=anew)
+        room = bounds.max_tokens if anew else bounds.max_tokens - len(prompt)
+        tokens = prompt if bounds.begin is None else [*prompt, bounds.begin]
+        most = min(asked.sampling.new_tokens, room)
+        sequence: Sequence[R] = Sequence(asked, tokens, len(tokens), most)
         if sequence.room > bounds.places:
             raise too_large(sequence, bounds.places)
         sequence.ask(self._grammars)
@@ -147,12 +153,8 @@ class Generator(ABC, Generic[R]):
         texts = [s for s in self._running if s.length]
         parts = [Part(text, text.computed, len(text.tokens)) for text in texts]
         room = self._pace.rows(beside=bool(texts))
-        for sequence in self._running:
-            if not sequence.length and room:
-                stop = min(sequence.prompt, sequence.computed + room)
-                parts.append(Part(sequence, sequence.computed, stop))
-                room -= stop - sequence.computed
-        return parts
+        prompts = [s for s in self._running if not s.length]
+        return parts + (_pieces if self._bounds.begin is None else _whole)(prompts, room)
 
     def _took(self, parts: list[Part[R]], seconds: float) -> None:
         """These were computed together, and what follows them was chosen."""
@@ -187,3 +189,25 @@ class Generator(ABC, Generic[R]):
         self._running.remove(sequence)
         self._free(sequence)
         sequence.range = sequence.place = None
+
+
+def _pieces(sequences: list[Sequence[R]], room: int) -> list[Part[R]]:
+    """Of these prompts, so many tokens."""
+    parts = []
+    for sequence in sequences:
+        if room:
+            stop = min(sequence.prompt, sequence.computed + room)
+            parts.append(Part(sequence, sequence.computed, stop))
+            room -= stop - sequence.computed
+    return parts
+
+
+def _whole(sequences: list[Sequence[R]], room: int) -> list[Part[R]]:
+    """Of these prompts, as many as there is room for; the first whatever its length."""
+    parts: list[Part[R]] = []
+    for sequence in sequences:
+        if parts and sequence.prompt > room:
+            break
+        parts.append(Part(sequence, 0, sequence.prompt))
+        room -= sequence.prompt
+    return parts

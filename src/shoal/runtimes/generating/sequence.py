@@ -30,7 +30,8 @@ class Sequence(Generic[R]):
     """What was asked, and how far it is.
 
     Attributes:
-        tokens: of the prompt, which has `prompt` of them, and of the text so far.
+        tokens: of the prompt, which has `prompt` of them, and of the text so far. Where a text begins
+            anew, the token that it begins with is the last of the prompt.
         most: that are generated.
         place, range: once it has them; the latter is where its keys are, if the runtime knows.
         computed: of its tokens, those whose keys are kept; `cached`: those that others computed.
@@ -128,9 +129,8 @@ def ended(told: list[Told]) -> bool:
 
 def too_large(sequence: Sequence[R], places: int) -> OutOfMemory:
     """That it can never have room."""
-    name, most = sequence.asked.model, sequence.most
+    name, most, (prompt,) = sequence.asked.model, sequence.most, sequence.asked.tokens.shape
     return OutOfMemory(
-        f"{sequence.prompt} tokens and {most} new ones need {sequence.room} places; '{name}' has "
-        f"{places} for keys: ask for fewer new tokens, or give it more by the option `cache_tokens` of "
-        "its profile"
+        f"{prompt} tokens and {most} new ones need {sequence.room} places; '{name}' has {places} for keys: "
+        "ask for fewer new tokens, or give it more by the option `cache_tokens` of its profile"
     )

@@ -44,7 +44,7 @@ class Attention(msgspec.Struct, frozen=True):
         causal: to itself and the tokens before it.
         window: to those at most this many tokens away; None: to any.
         scale: what products are multiplied with; None: 1 / sqrt(width of a head).
-        bias: added to them then; not with `causal` or a `window`.
+        bias: added to them then; not with a `window`, and with `causal` only where texts go on by a token.
     """
 
     causal: bool = False

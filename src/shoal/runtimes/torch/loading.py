@@ -9,7 +9,7 @@ import torch
 
 from shoal.errors import ModelLoadFailed
 from shoal.runtimes.torch.described import described
-from shoal.runtimes.torch.families.base import Decoder, Encoder, Family
+from shoal.runtimes.torch.families.base import Decoder, Encoder, Family, Reader
 from shoal.runtimes.torch.families.known import FAMILIES
 from shoal.runtimes.torch.generating.generator import Decoding
 from shoal.runtimes.torch.heads.base import Ground, Head
@@ -71,15 +71,19 @@ def load_parts(load: Load, device: torch.device) -> Parts:
 
 def _decoding(load: Load, encoder: Encoder, ground: Ground) -> Decoding:
     """Raises `ModelLoadFailed` where the model cannot carry on a text."""
-    table = ground.layout.generator
-    if table is None or not isinstance(encoder, Decoder):
+    layout, layers = ground.layout, ground.layers
+    table, tied = layout.generator, layout.tied
+    if table is None or not isinstance(encoder, Decoder | Reader):
         raise ModelLoadFailed(f"family {load.family!r} generates nothing here")
-    if not all(kept.attention.causal for kept in encoder.kept):
+    decoder = encoder.writer(layers) if isinstance(encoder, Reader) else encoder
+    if not all(kept.attention.causal for kept in decoder.kept):
         raise ModelLoadFailed("its tokens see those after them too, so that it generates nothing")
-    dtype = ground.layers.dtype
-    if ground.layout.tied and encoder.words.dtype == dtype:
-        return Decoding(encoder, beside_table(encoder.words), dtype)
-    return Decoding(encoder, ground.layers.product([table], []), dtype)
+    if layout.own is not None and layout.own in layers:
+        table, tied = layout.own, False
+    if tied and decoder.words.dtype == layers.dtype:
+        return Decoding(decoder, beside_table(decoder.words), layers.dtype)
+    layers.expect(table, ground.vocabulary, ground.width)
+    return Decoding(decoder, layers.product([table], []), layers.dtype)
 
 
 def _expected(family: Family[Any], config: Any, path: Path) -> dict[str, Shape]:

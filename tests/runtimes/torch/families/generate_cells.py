@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from tests.runtimes.torch.families.cells import IDS
 from tests.runtimes.torch.families.near_llama import NEAR_LLAMA
 from tests.runtimes.torch.generating import texts
 
-#: By family, the changes to its config of which tokens see only what lies before them.
+#: By family, the changes to its config of which tokens see only what lies before them; of T5, its kinds.
 VARIANTS: dict[str, list[dict[str, Any]]] = {
     row.family: [
         variant
@@ -19,7 +20,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
         if variant.get("is_causal", True) and not variant.get("use_bidirectional_attention")
     ]
     for row in NEAR_LLAMA
-}
+} | {"t5": [{"kind": kind} for kind in texts.T5_KINDS]}
 MEASURE = IDS
 _LENGTHS = [5, 1, 90, 17, 300, 64, 33]
 _NEW = 30
@@ -33,7 +34,8 @@ def worst_error(family: str, folder: Path) -> float:
 
 def _alike(family: str, folder: Path, variant: dict[str, Any]) -> bool:
     """Seven prompts in three places, the long ones in pieces of 40 tokens; greedy."""
-    model = texts.make(family, folder, **variant)
+    make = texts.make_t5 if family == "t5" else partial(texts.make, family)
+    model = make(folder, **variant)
     runtime = TorchRuntime("cpu", 1)
     texts.load(runtime, folder, family, options={"pass_tokens": 40})
     prompts = texts.prompts(_LENGTHS)

@@ -53,13 +53,18 @@ class Session:
         self.process.send(message)
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def session(tmp_path: Path) -> AsyncIterator[Session]:
-    texts.make("llama", tmp_path)
+@pytest_asyncio.fixture(loop_scope="module", params=["llama", "t5"])
+async def session(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Session]:
+    """Of a model that goes on with prompts, and of one that reads them first."""
+    family = request.param
+    if family == "t5":
+        texts.make_t5(tmp_path, "gated")
+    else:
+        texts.make(family, tmp_path)
     session = Session()
     await session.process.start(DEADLINE_S)
     heads = {"generate": {"head": "generate"}, "dense": {"head": "dense", "pooling": "last"}}
-    load = m.Load("m", str(tmp_path), "llama", heads, max_tokens=700, sequences=4)
+    load = m.Load("m", str(tmp_path), family, heads, max_tokens=700, sequences=4)
     session.send(load)
     assert isinstance(await session.hear(), m.Loaded)
     yield session

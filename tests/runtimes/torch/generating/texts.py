@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import Gemma3ForCausalLM
+from transformers import Gemma3ForCausalLM, T5Config, T5ForConditionalGeneration
 
 from shoal.runtimes.torch.runtime import TorchRuntime
 from shoal.wire.arrays import from_wire, to_wire
 from shoal.wire.socket import Chunk, Failed, Generate, Generated, Load, Sampling
 from tests.runtimes.torch.families.row import randomize
 from tests.runtimes.torch.families.rows import ROWS
+from tests.runtimes.torch.families.t5_row import T5_SHAPE
 
 #: As many as the tiny models' ids, but the special ones.
 IDS = range(3, 101)
@@ -43,6 +44,32 @@ def make(family: str, folder: Path, positions: int = 700, **changes: Any) -> Any
     row = ROWS[family]
     kind = row.classes.get("generator", Gemma3ForCausalLM)
     model = kind(row.config(max_position_embeddings=positions, **changes)).eval()
+    randomize(model)
+    model.save_pretrained(folder)
+    return model
+
+
+#: Changes to T5's config; the reference ties logits to words unless it is made so.
+T5_KINDS: dict[str, dict[str, Any]] = {
+    "original": {},
+    "original, own logits": {},
+    "gated": {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
+    "fewer layers": {"num_decoder_layers": 1},
+}
+
+
+def make_t5(folder: Path, kind: str, positions: int = 700, **changes: Any) -> Any:
+    """A T5 with random weights; the gated one and that of its own logits have a table for these.
+
+    Its words are small beside what its layers add, or each token would be followed by itself.
+    """
+    torch.manual_seed(11)
+    said = {"n_positions": positions, "decoder_start_token_id": 0} | T5_KINDS[kind] | changes
+    model: Any = T5ForConditionalGeneration(T5Config(**T5_SHAPE | said))
+    model.train(False)
+    if kind in ("original, own logits", "gated"):
+        model.lm_head.weight = torch.nn.Parameter(0.3 * torch.randn(101, T5_SHAPE["d_model"]))
+    model.shared.weight.data.mul_(0.1)
     randomize(model)
     model.save_pretrained(folder)
     return model
@@ -96,7 +123,9 @@ def prompts(lengths: list[int], seed: int = 3) -> list[list[int]]:
 
 def greedy(model: Any, prompt: list[int], new: int, **options: Any) -> list[int]:
     """What transformers makes of a prompt, by itself."""
-    ids = torch.tensor([prompt])
+    ids, of = torch.tensor([prompt]), model.config
+    # Its store of the decoder's keys has as many layers as the encoder.
+    kept = not of.is_encoder_decoder or of.num_decoder_layers == of.num_layers
     made = model.generate(
         ids,
         attention_mask=torch.ones_like(ids),
@@ -104,9 +133,10 @@ def greedy(model: Any, prompt: list[int], new: int, **options: Any) -> list[int]
         do_sample=False,
         eos_token_id=None,
         pad_token_id=0,
+        use_cache=kept,
         **options,
     )
-    tokens: list[int] = made[0, len(prompt) :].tolist()
+    tokens: list[int] = made[0, 1 if of.is_encoder_decoder else len(prompt) :].tolist()
     return tokens
 
 

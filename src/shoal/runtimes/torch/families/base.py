@@ -7,7 +7,7 @@ batches or messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
@@ -74,6 +74,49 @@ class Decoder(Encoder, Protocol):
 
         tokens, positions: int64 [rows]. attends: of each layer.
         """
+
+
+#: Queries [rows, heads, width] of a layer -> what the rows attend to of what was read, [rows, heads * width].
+Look = Callable[[Tensor], Tensor]
+
+
+@runtime_checkable
+class Writer(Protocol):
+    """The decoder of a model that reads prompts and writes texts apart from them.
+
+    Attributes:
+        encoder: what reads.
+        begin: the token that each text begins with, which is told to nobody.
+        vocabulary, activation_bytes_per_token: of both.
+        kept: by layer, of a token that was read and of one that was written alike.
+        looking: how tokens of a text attend to what was read.
+        words: see `Decoder`.
+    """
+
+    encoder: Encoder
+    begin: int
+    vocabulary: int
+    activation_bytes_per_token: int
+    kept: list[Kept]
+    looking: Attention
+    words: Tensor
+
+    def read(self, hidden: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Keys and values of each layer, [rows, key heads, width], of the encoder's rows."""
+
+    def write(self, tokens: Tensor, attends: Sequence[Attend], looks: Sequence[Look]) -> Tensor:
+        """Hidden states after the last layer, [rows, width], of more tokens of any texts.
+
+        tokens: int64 [rows]. attends, looks: of each layer.
+        """
+
+
+@runtime_checkable
+class Reader(Encoder, Protocol):
+    """A loaded encoder that has a decoder beside it."""
+
+    def writer(self, layers: Layers) -> Writer:
+        """Reads the decoder's tensors. Raises `ModelLoadFailed` for those that are not there."""
 
 
 class Family(msgspec.Struct, Generic[Config], frozen=True):

@@ -32,6 +32,21 @@ def relative_bias(name: str, layers: Layers, *, farthest: int, longest: int) -> 
     return bias
 
 
+def bias_before(name: str, layers: Layers, *, farthest: int, longest: int) -> Bias:
+    """The same of one token that sees itself and those before it, `longest` in all: of a query that
+    stands at the last of its keys."""
+    table = layers.tensor(name)
+    buckets = _side(torch.arange(longest - 1, -1, -1), len(table), farthest)
+    by_distance = table[buckets.to(table.device)].T.to(layers.dtype)
+    row = layers.counted(by_distance[None, :, None].contiguous())
+
+    def bias(query: Tensor, key: Tensor) -> Tensor:
+        assert query.shape[2] == 1, "texts go on by one token"
+        return row[..., longest - key.shape[2] :]
+
+    return bias
+
+
 def toeplitz(by_distance: Tensor) -> Tensor:
     """[..., 2 n - 1], by distance from 1 - n to n - 1 -> [..., n, n], by query and key.
 
@@ -44,8 +59,12 @@ def toeplitz(by_distance: Tensor) -> Tensor:
 def _buckets(distances: Tensor, buckets: int, farthest: int) -> Tensor:
     """int64 distances from query to key -> their buckets, of which each side has half."""
     half = buckets // 2
-    exact = half // 2
-    away = distances.abs()
+    return _side(distances.abs(), half, farthest) + half * (distances > 0)
+
+
+def _side(away: Tensor, buckets: int, farthest: int) -> Tensor:
+    """The buckets of one side: half are of one distance each."""
+    exact = buckets // 2
     ratio = torch.log(away.clamp(min=1).float() / exact) / math.log(farthest / exact)
-    far = (exact + (ratio * (half - exact)).long()).clamp(max=half - 1)
-    return torch.where(away < exact, away, far) + half * (distances > 0)
+    far = (exact + (ratio * (buckets - exact)).long()).clamp(max=buckets - 1)
+    return torch.where(away < exact, away, far)

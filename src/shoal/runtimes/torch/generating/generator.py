@@ -1,6 +1,6 @@
 """What one model generates with torch.
 
-A pass is one packed forward pass of all its parts; logits are computed only of the rows from which a text
+A pass computes all its parts together; logits are computed only of the rows from which a text
 goes on. Nothing of a sequence depends on what is beside it but the rounding of sums: products over other
 numbers of rows add in another order, so that where two tokens are all but equally likely (their logits
 closer than about 1e-5 in float32, 1e-2 in bfloat16) either may be chosen.
@@ -8,33 +8,30 @@ closer than about 1e-5 in float32, 1e-2 in bfloat16) either may be chosen.
 
 from __future__ import annotations
 
-from functools import partial
 from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from shoal.errors import ShoalError
 from shoal.runtimes.base import OutOfMemory
 from shoal.runtimes.generating import generator
 from shoal.runtimes.generating.choice import Choice
 from shoal.runtimes.generating.generator import Bounds, Part
-from shoal.runtimes.generating.sequence import Sequence, Told
+from shoal.runtimes.generating.sequence import Told
 from shoal.runtimes.torch import memory
-from shoal.runtimes.torch.families.base import Decoder
+from shoal.runtimes.torch.families.base import Decoder, Writer
 from shoal.runtimes.torch.generating import sizes
+from shoal.runtimes.torch.generating.anew import Anew
 from shoal.runtimes.torch.generating.arena import Arena, Range
-from shoal.runtimes.torch.generating.keys import Keys, Pass, Span
+from shoal.runtimes.torch.generating.keys import Keys
+from shoal.runtimes.torch.generating.onward import Onward
+from shoal.runtimes.torch.generating.parts import Kept, range_of
 from shoal.runtimes.torch.generating.sampling import Row, Sampler
 from shoal.runtimes.torch.linear import Linear
-from shoal.runtimes.torch.packed import rounded
 from shoal.wire.arrays import to_wire
 from shoal.wire.socket import Generate, Load, Sampling
-
-#: One whose keys are in a range of the store.
-Kept = Sequence[Range]
 
 
 class Decoding(NamedTuple):
@@ -45,7 +42,7 @@ class Decoding(NamedTuple):
         dtype: of keys and values.
     """
 
-    decoder: Decoder
+    decoder: Decoder | Writer
     logits: Linear
     dtype: torch.dtype
 
@@ -55,16 +52,27 @@ class Generator(generator.Generator[Range]):
 
     def __init__(self, load: Load, decoding: Decoding, device: torch.device) -> None:
         """Raises `ModelLoadFailed` for options that there are not."""
-        self._decoder, self._logits, dtype = decoding
-        vocabulary = self._decoder.vocabulary
-        size = sizes.of(load, self._decoder, dtype, device)
-        bounds = Bounds(vocabulary, load.max_tokens, size.places, size.rows, size.row_s)
+        decoder, self._logits, dtype = decoding
+        size = sizes.of(load, decoder, dtype, device)
+        self._keys = Keys(decoder.kept, size.places, dtype, device)
+        self._way = (
+            Anew(decoder, self._keys, device)
+            if isinstance(decoder, Writer)
+            else Onward(decoder, self._keys, device)
+        )
+        bounds = Bounds(
+            decoder.vocabulary,
+            load.max_tokens,
+            size.places,
+            size.rows,
+            size.row_s,
+            self._way.begin,
+        )
         super().__init__("torch", load, bounds)
         self._device = device
         self.bytes = size.bytes
         self._arena = Arena(size.places)
-        self._keys = Keys(self._decoder.kept, size.places, dtype, device)
-        self._sampler = Sampler(load.sequences, vocabulary, device)
+        self._sampler = Sampler(load.sequences, decoder.vocabulary, device)
         self._places = list(range(load.sequences))
 
     def warm_up(self) -> None:
@@ -77,13 +85,14 @@ class Generator(generator.Generator[Range]):
     def _placed(self, sequence: Kept) -> bool:
         if not self._places:
             return False
-        taken = self._arena.take(sequence.tokens, sequence.room)
+        before = self._way.before(sequence)
+        taken = self._arena.take(before, sequence.room)
         if taken is None:
             return False
         self._keys.copy(taken.source, taken.range.start, taken.reused)
         sequence.range, sequence.place = taken.range, self._places.pop()
         sequence.computed = sequence.cached = taken.reused
-        self._sampler.begin(sequence.place, sequence.sampling, sequence.tokens)
+        self._sampler.begin(sequence.place, sequence.sampling, before)
         return True
 
     def _free(self, sequence: Kept) -> None:
@@ -104,13 +113,13 @@ class Generator(generator.Generator[Range]):
     def _pass(self, parts: list[Part[Range]], told: list[Told]) -> None:
         began = perf_counter()
         with torch.inference_mode():
-            hidden, ends = self._forward(parts)
+            hidden, ends = self._way.compute(parts)
             going: list[tuple[Kept, Row, int]] = []
             for part, end in zip(parts, ends, strict=True):
                 sequence = part.sequence
                 sequence.computed = part.stop
-                assert sequence.range is not None, "it is under way"
-                self._arena.computed(sequence.range, sequence.tokens, part.stop)
+                if self._way.begin is None:
+                    self._arena.computed(range_of(part), sequence.tokens, part.stop)
                 if part.goes_on:
                     try:
                         going.append((sequence, _row(sequence), end - 1))
@@ -125,23 +134,6 @@ class Generator(generator.Generator[Range]):
         self._took(parts, perf_counter() - began)
         for (sequence, _, _), choice in zip(going, choices, strict=True):
             told += self._go_on(sequence, choice)
-
-    def _forward(self, parts: list[Part[Range]]) -> tuple[Tensor, list[int]]:
-        """Hidden states [computed, width], and where the rows of each part end."""
-        ends = np.cumsum([part.rows for part in parts]).tolist()
-        filled = np.zeros((2, rounded(ends[-1])), np.int64)
-        spans = []
-        for part, end in zip(parts, ends, strict=True):
-            sequence, rows = part.sequence, slice(end - part.rows, end)
-            filled[0, rows] = sequence.tokens[part.start : part.stop]
-            filled[1, rows] = np.arange(part.start, part.stop)
-            assert sequence.range is not None, "it is under way"
-            spans.append(Span(rows, sequence.range.start, part.start))
-        tokens, positions = torch.from_numpy(filled).to(self._device, non_blocking=True)
-        over = Pass(tokens, positions, spans)
-        layers = range(len(self._decoder.kept))
-        attends = [partial(self._keys.attend, number, over=over) for number in layers]
-        return self._decoder.carry_on(tokens, positions, attends), ends
 
     def _finished(self) -> list[Choice]:
         """Where nothing is chosen, no copy waits for the device."""

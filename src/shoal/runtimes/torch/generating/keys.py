@@ -42,17 +42,13 @@ class Span(NamedTuple):
 
 
 class Pass:
-    """Rows of one pass over several sequences, and what all layers need to know of them.
+    """Rows of one pass over several sequences, and what all layers need to know of them. Rows past the
+    last span are filling."""
 
-    Attributes:
-        tokens, positions: int64 [computed]; the rows past the last span are filling.
-    """
-
-    def __init__(self, tokens: Tensor, positions: Tensor, spans: list[Span]) -> None:
-        self.tokens, self.positions, self.spans = tokens, positions, spans
+    def __init__(self, spans: list[Span], device: torch.device) -> None:
+        self.spans, self._device = spans, device
         self.used = spans[-1].rows.stop
-        device = tokens.device
-        self.places = _flat([(s.place + s.before, s.new) for s in spans], device)
+        self.places = flat([(s.place + s.before, s.new) for s in spans], device)
         self._masks: dict[tuple[int, int | None], Tensor | None] = {}
         self._seen: dict[int | None, Seen] = {}
 
@@ -61,7 +57,7 @@ class Pass:
         key = number, window
         if key not in self._masks:
             span = self.spans[number]
-            self._masks[key] = _mask(span, first(span, window), window, self.tokens.device)
+            self._masks[key] = _mask(span, first(span, window), window, self._device)
         return self._masks[key]
 
     def seen(self, window: int | None) -> Seen:
@@ -69,12 +65,12 @@ class Pass:
         if window not in self._seen:
             firsts = [first(span, window) for span in self.spans]
             counts = [span.tokens - at for span, at in zip(self.spans, firsts, strict=True)]
-            device = self.tokens.device
+            device = self._device
             starts = [
                 (s.place + at, n) for s, at, n in zip(self.spans, firsts, counts, strict=True)
             ]
             self._seen[window] = Seen(
-                _flat(starts, device),
+                flat(starts, device),
                 _ends([span.new for span in self.spans], device),
                 _ends(counts, device),
                 max(span.new for span in self.spans),
@@ -108,14 +104,23 @@ class Keys:
         for layer in self._layers:
             layer[:, to : to + tokens] = layer[:, source : source + tokens]
 
+    def keep(self, number: int, key: Tensor, value: Tensor, places: Tensor) -> None:
+        """Of a layer, at these places: [rows, key heads, width] twice; rows past them are filling."""
+        keys, values = self._layers[number]
+        keys.index_copy_(0, places, key[: len(places)])
+        values.index_copy_(0, places, value[: len(places)])
+
     def attend(self, number: int, query: Tensor, key: Tensor, value: Tensor, over: Pass) -> Tensor:
         """Rows of a layer: [computed, heads, width], [computed, key heads, width] twice ->
         [computed, heads * width]."""
+        self.keep(number, key, value, over.places)
+        return self.look(number, query, over, self._kept[number].attention)
+
+    def look(self, number: int, query: Tensor, over: Pass, attention: Attention) -> Tensor:
+        """What rows of a layer attend to, all of whose keys are there: [computed, heads, width] ->
+        [computed, heads * width]."""
         keys, values = self._layers[number]
-        keys.index_copy_(0, over.places, key[: over.used])
-        values.index_copy_(0, over.places, value[: over.used])
-        attention = self._kept[number].attention
-        if (kernel := packed_kernel(query, key, attention)) is not None:
+        if (kernel := packed_kernel(query, keys, attention)) is not None:
             seen = over.seen(attention.window)
             attended = kernel(
                 query[: over.used],
@@ -157,7 +162,8 @@ def _attended(
     if new == 1:
         # Heads that share keys become rows that share them, which needs no copy of the keys.
         rows = query.view(1, key.shape[1], -1, width)
-        one = scaled_dot_product_attention(rows, keys, values, scale=attention.scale)
+        added = attention.bias(rows, keys) if attention.bias else None
+        one = scaled_dot_product_attention(rows, keys, values, added, scale=attention.scale)
         return one.reshape(1, heads * width)
     attended = scaled_dot_product_attention(
         query.transpose(0, 1)[None],
@@ -181,7 +187,7 @@ def _mask(span: Span, start: int, window: int | None, device: torch.device) -> T
     return seen if window is None else seen & (keys >= rows - window)
 
 
-def _flat(ranges: list[tuple[int, int]], device: torch.device) -> Tensor:
+def flat(ranges: list[tuple[int, int]], device: torch.device) -> Tensor:
     """Ranges by start and length, end to end: int64."""
     return torch.cat([torch.arange(at, at + count) for at, count in ranges]).to(
         device, non_blocking=True

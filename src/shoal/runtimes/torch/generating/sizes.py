@@ -9,7 +9,7 @@ import torch
 
 from shoal.errors import ModelLoadFailed
 from shoal.runtimes import room
-from shoal.runtimes.torch.families.base import Decoder
+from shoal.runtimes.torch.families.base import Decoder, Writer
 from shoal.runtimes.torch.generating.keys import bytes_per_place
 from shoal.runtimes.torch.generating.sampling import Sampler
 from shoal.wire.socket import Load
@@ -53,14 +53,19 @@ class Size(NamedTuple):
     bytes: int
 
 
-def of(load: Load, decoder: Decoder, dtype: torch.dtype, device: torch.device) -> Size:
+def of(load: Load, decoder: Decoder | Writer, dtype: torch.dtype, device: torch.device) -> Size:
     """Raises `ModelLoadFailed` for options that there are not."""
     of_device = _CUDA if device.type == "cuda" else _CPU
     place = bytes_per_place(decoder.kept, dtype)
     options = _options(load)
     gpu = device.type == "cuda"
-    places = options.cache_tokens or room.places(load.max_tokens, load.sequences, place, gpu=gpu)
-    rows = min(options.pass_tokens or of_device.rows, load.max_tokens)
+    anew = isinstance(decoder, Writer)
+    places = options.cache_tokens or room.places(
+        load.max_tokens, load.sequences, place, gpu=gpu, anew=anew
+    )
+    rows = options.pass_tokens or of_device.rows
+    # A prompt that is read apart is in no pieces, but several are read together.
+    rows = max(rows, load.max_tokens) if anew else min(rows, load.max_tokens)
     if gpu:  # the keys of one layer, put end to end
         beside = places * place // len(decoder.kept)
     else:  # a mask, also as numbers

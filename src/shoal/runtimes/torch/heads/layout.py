@@ -79,8 +79,9 @@ class Layout(msgspec.Struct, frozen=True):
         tokens: of ``...ForTokenClassification``; the last step gives a token's logits.
         masked_lm: of ``...ForMaskedLM``.
         similarity: of a model with a tower of texts and one of images.
-        generator: of ``...ForCausalLM``: the tensor that gives the logits of the next token, [vocabulary,
-            width]; `tied`: it is the table of words.
+        generator: of ``...ForCausalLM`` and ``...ForConditionalGeneration``: the tensor that gives the logits
+            of the next token, [vocabulary, width]; `tied`: it is the table of words; `own`: takes its place
+            where a checkpoint holds it, as the reference has it, whatever config.json says.
         speaker: of a model that says in tokens what it heard: builds its decoder.
     """
 
@@ -90,4 +91,5 @@ class Layout(msgspec.Struct, frozen=True):
     similarity: Similarity | None = None
     generator: str | None = None
     tied: bool = False
+    own: str | None = None
     speaker: Callable[[Layers], Speaker] | None = None
