@@ -1,11 +1,12 @@
 """Models that generate: a place for each sequence, no more pulled than there are, and who gets one."""
 
+import msgspec
 import pytest
 
 from shoal.core import events as ev
 from shoal.core.batcher import Budget
 from shoal.core.config import WorkerConfig
-from shoal.core.lanes import HANG_S
+from shoal.core.lanes import HANG_FACTOR, HANG_S
 from shoal.core.models import ModelSpec
 from shoal.core.worker import WorkerCore
 from shoal.errors import ErrorInfo
@@ -27,8 +28,8 @@ EMBED = ModelSpec("embed", "fake", 512, Budget(0.1, 8192, 64), (0.0, 1e-3, 0.0, 
 class World:
     """A worker with one lane, on which one model generates and another runs batches."""
 
-    def __init__(self) -> None:
-        config = WorkerConfig(["cpu"], [CHAT, EMBED], pinned=["chat", "embed"])
+    def __init__(self, chat: ModelSpec = CHAT) -> None:
+        config = WorkerConfig(["cpu"], [chat, EMBED], pinned=["chat", "embed"])
         self.core = WorkerCore(config)
         self.now = 0.0
         self.open: dict[int, ev.Pull] = {}
@@ -153,6 +154,17 @@ def test_a_runtime_that_tells_nothing_of_its_sequences_is_killed() -> None:
     assert HANG_S <= world.now < HANG_S + 3.0
 
 
+def test_a_prompt_that_takes_long_to_read_is_no_runtime_that_hangs() -> None:
+    world = World(msgspec.structs.replace(CHAT, cost_seed=(0.0, 1.0, 0.0, 0.0, 1e-2)))
+    world.arrive("u0")  # ten tokens, of a second each
+    kill = ev.KillRuntime("cpu", "fake")
+    seen: list[ev.Instruction] = []
+    while kill not in seen and world.now < 5 * HANG_S:
+        world.now += 1.0
+        seen += world.handle(ev.Ticked())
+    assert 10.0 * HANG_FACTOR <= world.now < 11.0 * HANG_FACTOR
+
+
 def test_one_that_goes_on_is_left_alone() -> None:
     world = World()
     world.arrive("u0")
@@ -176,6 +188,46 @@ def test_after_a_death_each_that_ran_runs_alone() -> None:
     assert len(out) == 1
     (second,) = runs(world.end(out[0]))
     assert {out[0].items[0].unit, second.items[0].unit} == {"u0", "u1"}
+
+
+def test_what_is_to_run_alone_does_so_though_another_model_is_always_asked_for() -> None:
+    other = msgspec.structs.replace(CHAT, name="other")
+    core = WorkerCore(WorkerConfig(["cpu"], [CHAT, other], pinned=["chat", "other"]))
+    core.handle(ev.Ticked(), 0.0)
+    core.handle(ev.RuntimeStarted("cpu", "fake"), 0.0)
+
+    def load(now: float) -> list[ev.Run]:
+        return [
+            run
+            for model in ("chat", "other")
+            for run in runs(core.handle(ev.Loaded("cpu", model, 1, 0.1), now))
+        ]
+
+    def arrive(unit: str, model: str, now: float) -> list[ev.Run]:
+        head = ev.UnitHead(unit, unit, model, Features(10), now + 600.0)
+        out = core.handle(ev.Arrived(head, 999, 0), now)
+        return runs(out + core.handle(ev.Prepared([(unit, [10])]), now))
+
+    load(0.0)
+    arrive("struck", "chat", 0.0)
+    arrive("struck too", "chat", 0.0)
+    core.handle(ev.RuntimeDied("cpu", "fake", "exit status -9"), 0.0)
+    core.handle(ev.RuntimeStarted("cpu", "fake"), 2.0)
+    begun = [(2.0, run) for run in load(2.0) + runs(core.handle(ev.Ticked(), 2.0))]
+    ended = 0
+    for n in range(100):  # each takes two seconds, and another comes each second
+        now = 3.0 + n
+        begun += [(now, run) for run in arrive(f"o{n}", "other", now)]
+        if n == 50:
+            begun += [(now, run) for run in arrive("late", "chat", now)]
+        while ended < len(begun) and begun[ended][0] <= now - 2.0:
+            event = ev.Finished("cpu", begun[ended][1].batch, 2.0, new_tokens=20)
+            begun += [(now, run) for run in runs(core.handle(event, now))]
+            ended += 1
+    units = [item.unit for _, run in begun for item in run.items]
+    assert units[0] == "struck"
+    assert {"struck too", "late"} < set(units)
+    assert len(units) > 90
 
 
 def test_how_long_texts_become_is_learnt() -> None:

@@ -78,6 +78,8 @@ class Dispatch:
             held = self._units.get(item.unit)
             batch = self._batch(model, [item])
             batch.alone = held is not None and held.strikes > 0
+            first = msgspec.structs.replace(features_of_items([item]), new_tokens=1)
+            batch.silent_s = model.cost.batch_s(first)
             lane.seated(batch, now)
             out.append(self._run(lane, batch, model, now))
         return out

@@ -34,6 +34,7 @@ class Batch(msgspec.Struct):
     predicted_s: float
     alone: bool = False  # nothing else of its runtime runs beside it
     ending: bool = False  # the runtime was told to end it
+    silent_s: float = 0.0  # of a sequence, predicted until its first token: its prompt is read
 
 
 class Runtime(msgspec.Struct):
@@ -160,7 +161,8 @@ class Lane:
         least_s = HANG_S if self.loading is None else LOADING_S
         for kind in {batch.kind for batch in self.seats.values()}:
             self._silent_s[kind] = self._silent_s.get(kind, 0.0) + seen_s
-            if self._silent_s[kind] > least_s:
+            reading_s = max(b.silent_s for b in self.seats.values() if b.kind == kind)
+            if self._silent_s[kind] > max(least_s, HANG_FACTOR * reading_s):
                 self.progressed(kind)
                 return kind
         if not self.batches:

@@ -87,24 +87,26 @@ class Seats:
             and not lane.alone(model.spec.kind)
             and self.taken(lane, model) < model.spec.sequences
         ]
+        waited_for: set[str] = set()
         for model in sorted(ready, key=lambda model: model.served_at):
-            item = self._take(lane, model, now)
-            if item is not None:
-                return model, item
+            kind = model.spec.kind
+            if kind in waited_for:
+                continue
+            if self._suspect_next(lane, model, now):
+                if lane.loading is None and not any(b.kind == kind for b in lane.seats.values()):
+                    return model, model.shelf.take_suspect(_ONE, model.cost)[0]
+                waited_for.add(kind)  # else others would go on without end, and it would never run
+            elif model.shelf and self._may_begin(model):
+                return model, model.shelf.take(_ONE, model.cost)[0]
         return None
 
-    def _take(self, lane: Lane, model: ModelState, now: float) -> Item | None:
-        kind = model.spec.kind
-        due = not model.shelf or lane.runtimes[kind].may_take_suspects(now)
-        if model.shelf.suspects and due:
-            if lane.loading is not None or any(b.kind == kind for b in lane.seats.values()):
-                return None
-            return model.shelf.take_suspect(_ONE, model.cost)[0]
-        if not model.shelf:
-            return None
-        if model.shelf.next_class == "bulk" and self._bulk_room(model) <= 0:
-            return None
-        return model.shelf.take(_ONE, model.cost)[0]
+    @staticmethod
+    def _suspect_next(lane: Lane, model: ModelState, now: float) -> bool:
+        due = not model.shelf or lane.runtimes[model.spec.kind].may_take_suspects(now)
+        return model.shelf.suspects and due
+
+    def _may_begin(self, model: ModelState) -> bool:
+        return model.shelf.next_class != "bulk" or self._bulk_room(model) > 0
 
     def unwanted(self) -> list[Instruction]:
         """End what nobody waits for any more."""
