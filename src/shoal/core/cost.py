@@ -124,11 +124,10 @@ class CostModel:
     def item_s(self, tokens: int, most_new: int = 0) -> float:
         """Predicted seconds that one more item of this length adds to a batch; `most_new`: tokens that
         it may become, 0: not told."""
-        new_s = self.new_token_s * expected_new(1, most_new, self.new_tokens)
-        return self._read_s(tokens) + new_s
-
-    def _read_s(self, tokens: int) -> float:
-        return self.token_s * tokens + self._square_s * tokens * tokens + self.per_item_s
+        item_s = self.token_s * tokens + self._square_s * tokens * tokens + self.per_item_s
+        if self.new_token_s:
+            item_s += self.new_token_s * expected_new(1, most_new, self.new_tokens)
+        return item_s
 
     def line(self, most_tokens: int) -> tuple[float, float]:
         """(seconds a token, seconds an item): a line that meets the longest item.
@@ -137,12 +136,13 @@ class CostModel:
         what is expected to be generated.
         """
         short = min(8, most_tokens)
-        shortest_s, longest_s = self._read_s(short), self._read_s(most_tokens)
+        new_s = self.new_token_s * self.new_tokens
+        shortest_s, longest_s = self.item_s(short) - new_s, self.item_s(most_tokens) - new_s
         token_s = (longest_s - shortest_s) / max(1, most_tokens - short)
         item_s = shortest_s - token_s * short
         if item_s < 0:
             token_s, item_s = longest_s / most_tokens, 0.0
-        return token_s, item_s + self.new_token_s * self.new_tokens
+        return token_s, item_s + new_s
 
     def learn(self, features: Features, seconds: float, *, cut: bool = False) -> None:
         """Take in what a batch really took. Nonsense is ignored. `cut`: a text had no room for more."""
