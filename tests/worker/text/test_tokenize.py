@@ -1,5 +1,6 @@
 """Tokens and texts equal those of `transformers`."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -84,3 +85,17 @@ def test_what_is_no_text_and_no_id_fails_alone(save: Save) -> None:
     assert isinstance(media, InvalidItem)
     assert isinstance(outside, InvalidItem)
     assert "outside the vocabulary" in outside.message
+
+
+def test_what_is_too_long_is_refused_before_it_is_tokenized(save: Save) -> None:
+    """Sixteen megabytes of words, which a body may have, would take gigabytes here."""
+    preparer = TextPreparer(CARD, save(bert_like()))
+    items: list[Item] = ["fish", "a " * (1 << 23), [5] * (1 << 20), "a bird"]
+    start = time.process_time()
+    first, long, ids, last = preparer.prepare(items, TokenizeParams())
+    assert time.process_time() - start < 0.5
+    assert isinstance(first, Prepared) and isinstance(last, Prepared)
+    assert first.length == 3 and last.length == 4
+    assert isinstance(long, InvalidItem) and isinstance(ids, InvalidItem)
+    assert "16777216 characters, and at most 524288" in long.message
+    assert "1048576 token ids" in ids.message

@@ -142,7 +142,9 @@ class Tokens:
     def text_of(self, ids: list[int], *, special: bool) -> str:
         """What the ids stand for. Raises `InvalidItem` for one that stands for nothing."""
         self.check(ids)
-        return self._tokenizer.decode(ids, skip_special_tokens=not special)
+        # As a batch: of one by itself the library lets no other thread run meanwhile.
+        (text,) = self._tokenizer.decode_batch([ids], skip_special_tokens=not special)
+        return str(text)
 
     def check(self, ids: list[int]) -> None:
         """Raises `InvalidItem` for an id outside the vocabulary."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,19 @@ def test_a_graph_is_made_once(tmp_path: Path) -> None:
     written = (first / "model.onnx").stat().st_mtime_ns
     assert made(tmp_path) == first
     assert (first / "model.onnx").stat().st_mtime_ns == written
+
+
+@pytest.mark.parametrize("absolute", [False, True])
+def test_no_file_outside_the_folder_is_read(tmp_path: Path, absolute: bool) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    save_bert(folder)
+    there = (folder / "model.safetensors").rename(tmp_path / "other.safetensors")
+    name = str(there) if absolute else "../other.safetensors"
+    index = {"weight_map": dict.fromkeys(load_file(there), name)}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(SourceError, match=r"index\.json names a file outside the folder"):
+        made(folder)
 
 
 def test_other_weights_and_other_heads_have_graphs_of_their_own(tmp_path: Path) -> None:

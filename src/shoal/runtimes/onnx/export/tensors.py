@@ -75,4 +75,8 @@ def _files(folder: Path) -> list[str]:
         raise SourceError(f"{folder}: has neither {_SINGLE} nor {_INDEX}")
     with read_as(f"{folder / _INDEX}"):
         index: Any = msgspec.json.decode((folder / _INDEX).read_bytes(), type=_Index)
-    return sorted(set(index.weight_map.values()))
+    names = sorted(set(index.weight_map.values()))
+    for name in names:
+        if Path(name).name != name:
+            raise SourceError(f"{folder / _INDEX} names a file outside the folder: {name}")
+    return names
