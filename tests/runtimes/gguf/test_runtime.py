@@ -110,6 +110,17 @@ def test_a_prompt_that_was_computed_costs_nothing_again(ask: Asking) -> None:
     assert over.cached_tokens > 20
 
 
+def test_what_is_asked_again_is_kept_once(ask: Asking) -> None:
+    asked = "which river flows through it, and through which other cities?"
+    questions = [f"{city}: {asked}" for city in ("Cologne", "Vienna", "Prague")]
+    for question in questions * 2:  # one fewer than are kept
+        ask(question, new_tokens=4)
+    for number in (4, 5, 6):
+        over = ask.over[number]
+        assert isinstance(over, Generated)
+        assert over.cached_tokens > 20
+
+
 def test_json_of_a_schema(ask: Asking) -> None:
     pytest.importorskip("llguidance")
     schema = '{"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}'

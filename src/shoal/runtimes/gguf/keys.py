@@ -70,6 +70,9 @@ class Keys:
         """A sequence ended, of which these tokens were computed."""
         del self._room[number]
         if len(tokens) >= LEAST_SHARED:
+            for kept, own in list(self._kept.items()):
+                if own == tokens[: len(own)]:  # who begins like it begins like this one
+                    self._drop(kept)
             if not self._spare:
                 self._drop(next(iter(self._kept)))
             kept = self._spare.pop()
