@@ -10,13 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
 from shoal.broker.server import BrokerServer
 from shoal.settings import WorkerSettings
 from shoal.values import GenerateParams
+from shoal.wire.arrays import to_wire
 from shoal.wire.objects import Generation
 from shoal.wire.queue import Piece, Reply, Unit
+from shoal.wire.socket import Chunk
 from shoal.worker.service import Worker
 from tests.worker.scripted import ScriptedGateway, until
 from tests.worker.text.chats import of_bytes
@@ -104,6 +107,18 @@ async def test_the_pieces_of_a_stream_are_its_text(ask: Asking) -> None:
         text += piece.text
     assert told.text.startswith(text)
     assert len(told.text) - len(text) < 12
+
+
+async def test_a_piece_that_no_message_has_room_for_comes_with_the_answer(ask: Asking) -> None:
+    unit = await ask.publish(PROMPT, max_tokens=40, stream=True)
+    seats = ask.worker.core.lanes["cpu"].seats
+    await until(lambda: len(seats) == 1)
+    (batch,), loop = seats, ask.worker._loop
+    most = loop._replies._bus.max_payload
+    loop.chunk("cpu", "fake", Chunk(batch, to_wire(np.full(most, 70, np.int32))))
+    (told,) = await ask.answer(unit)
+    assert len(told.text) >= most
+    assert all(len(piece.text) < most for piece in ask.pieces(unit))
 
 
 async def test_who_asked_for_no_stream_gets_no_pieces(ask: Asking) -> None:

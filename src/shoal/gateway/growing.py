@@ -78,7 +78,8 @@ class Growing:
         """What `text`, which begins at `at`, has beyond what is there; None if it says otherwise."""
         if at == self._length:
             return text
-        there = "".join(self._parts)[at : at + len(text)]
+        self._parts = ["".join(self._parts)]  # once: the next piece may be compared too
+        there = self._parts[0][at : at + len(text)]
         return text[len(there) :] if text.startswith(there) else None
 
     def _beyond_told(self, tokens: list[TokenLogprob], at: int) -> list[TokenLogprob] | None:

@@ -15,7 +15,7 @@ import msgspec
 
 from shoal.broker.base import Bus
 from shoal.core import events as ev
-from shoal.errors import ErrorInfo, Unavailable
+from shoal.errors import ErrorInfo, PayloadTooLarge, Unavailable
 from shoal.wire.codec import encode
 from shoal.wire.queue import Piece, Reply, ReplyPart, Unit
 from shoal.worker.stash import Stash
@@ -55,8 +55,8 @@ class Replies:
         self._publish(stash, stash.answer(self._worker))
 
     def more(self, unit: Unit, piece: Piece) -> None:
-        """Send a piece of a text; one that is lost comes again with the answer."""
-        with contextlib.suppress(Unavailable):
+        """Send a piece of a text; one that is lost, or no message has room for, comes with the answer."""
+        with contextlib.suppress(Unavailable, PayloadTooLarge):
             self._bus.publish(unit.reply_to, encode(piece))
 
     @property
