@@ -12,8 +12,9 @@ from pathlib import Path
 
 import msgspec
 
+from shoal.catalog.document import read_json
 from shoal.catalog.preprocessing import TOGETHER, read_part
-from shoal.errors import ModelLoadFailed, reason
+from shoal.errors import ModelLoadFailed
 
 #: What stands for a part of an image, and in `PageForm.page` for all of its images.
 PLACE = "<image>"
@@ -74,7 +75,10 @@ def _colpali(folder: Path) -> PageForm:
     where, seen = read_part(folder, "image_processor", _Seen)
     if seen.image_seq_length is None:
         raise ModelLoadFailed(f"{where}: lacks image_seq_length, the tokens of an image")
-    prompt = _said(folder).visual_prompt_prefix or "Describe the image."
+    prompt = (
+        read_json(folder / TOGETHER, Processor, Processor()).visual_prompt_prefix
+        or "Describe the image."
+    )
     return PageForm(
         page=f"{PLACE}<bos>{prompt}\n",
         tokens=seen.image_seq_length,
@@ -85,7 +89,7 @@ def _colpali(folder: Path) -> PageForm:
 
 
 def _colmodernvbert(folder: Path) -> PageForm:
-    said = _said(folder)
+    said = read_json(folder / TOGETHER, Processor, Processor())
     return PageForm(
         page=said.visual_prompt_prefix
         or f"<|begin_of_text|>User:{PLACE}Describe the image.<end_of_utterance>\nAssistant:",
@@ -93,16 +97,6 @@ def _colmodernvbert(folder: Path) -> PageForm:
         fenced=True,
         after="<end_of_utterance>" * _THOUGHTS,
     )
-
-
-def _said(folder: Path) -> Processor:
-    path = folder / TOGETHER
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Processor)
-    except FileNotFoundError:
-        return Processor()
-    except (OSError, msgspec.MsgspecError) as error:
-        raise ModelLoadFailed(f"{path} cannot be read: {reason(error)}") from None
 
 
 _FORMS: dict[str, Callable[[Path], PageForm]] = {

@@ -8,8 +8,9 @@ from pathlib import Path
 import msgspec
 
 from shoal.catalog.card import Card
+from shoal.catalog.document import read_json
 from shoal.catalog.tasks import ExtractTask
-from shoal.errors import InvalidRequest, ModelLoadFailed, nearest, reason
+from shoal.errors import InvalidRequest, ModelLoadFailed, nearest
 from shoal.tasks.labels import Activation, Labels
 from shoal.values import ExtractParams
 
@@ -69,12 +70,7 @@ class Classifier(msgspec.Struct, frozen=True):
 def classifier_of(card: Card, task: ExtractTask, folder: Path) -> Classifier:
     """Raises `ModelLoadFailed` where neither the card nor config.json names the labels."""
     path = folder / "config.json"
-    try:
-        config = msgspec.json.decode(path.read_bytes(), type=_Config, strict=False)
-    except FileNotFoundError:
-        config = _Config()
-    except (OSError, msgspec.MsgspecError) as error:
-        raise ModelLoadFailed(f"{path} cannot be read: {reason(error)}") from None
+    config = read_json(path, _Config, _Config(), strict=False)
     names = tuple(task.labels or (config.id2label[i] for i in sorted(config.id2label)))
     if not names:
         raise ModelLoadFailed(

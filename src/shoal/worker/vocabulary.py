@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
+from shoal.catalog.document import read_json
 from shoal.errors import ModelLoadFailed
 
 
@@ -78,8 +79,7 @@ def _byte_pairs(folder: Path) -> Tokenizer:
 
 def _config(folder: Path, classes: tuple[str, ...]) -> _Config:
     """Raises `ModelLoadFailed` if the model says that its vocabulary is of another kind."""
-    file = folder / "tokenizer_config.json"
-    config = msgspec.json.decode(file.read_bytes(), type=_Config) if file.is_file() else _Config()
+    config = read_json(folder / "tokenizer_config.json", _Config, _Config())
     name = (config.tokenizer_class or classes[0]).removesuffix("Fast").removesuffix("Tokenizer")
     if name not in classes:
         raise ModelLoadFailed(f"its vocabulary is of the kind {config.tokenizer_class}")

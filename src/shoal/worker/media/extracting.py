@@ -10,8 +10,9 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from shoal.catalog.card import Card
+from shoal.catalog.document import read_json
 from shoal.catalog.families import CHARACTERS
-from shoal.errors import InvalidRequest, ModelLoadFailed, ShoalError, reason
+from shoal.errors import InvalidRequest, ModelLoadFailed, ShoalError
 from shoal.tasks.matching import TEMPLATE, Matches
 from shoal.tasks.ocr import Reading
 from shoal.values import EncodeParams, ExtractParams
@@ -154,11 +155,7 @@ class PagesRead:
         """Raises `ModelLoadFailed` where the folder does not say which characters there are."""
         assert card.tasks.extract is not None, "it is what is asked"
         self._threshold = card.tasks.extract.threshold or 0.0
-        path = folder / CHARACTERS
-        try:
-            self._characters = msgspec.json.decode(path.read_bytes(), type=tuple[str, ...])
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise ModelLoadFailed(f"{path} cannot be read: {reason(error)}") from None
+        self._characters = read_json(folder / CHARACTERS, tuple[str, ...])
 
     def asked(self, params: ExtractParams) -> Asked:
         """All pages of a file."""

@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
+from shoal.catalog.document import read_json
 from shoal.catalog.tasks import GenerateTask
-from shoal.errors import InvalidRequest, ModelLoadFailed
+from shoal.errors import InvalidRequest
 from shoal.values import GenerateParams
 from shoal.wire.socket import Sampling
 
@@ -46,7 +47,10 @@ class Defaults:
     def __init__(self, folder: Path, task: GenerateTask, eos: int | None) -> None:
         """`eos`: the tokenizer's. Raises `ModelLoadFailed` for a file that cannot be read."""
         self._task = task
-        generation, config = _read(folder / "generation_config.json"), _read(folder / "config.json")
+        generation, config = (
+            read_json(folder / name, _Config, _Config())
+            for name in ("generation_config.json", "config.json")
+        )
         self._config = generation
         self.begin = config.bos_token_id
         of_folder = [*generation.ends, *config.ends, *([] if eos is None else [eos])]
@@ -96,12 +100,3 @@ class Defaults:
 
 def _once(ids: Iterable[int]) -> list[int]:
     return list(dict.fromkeys(ids))
-
-
-def _read(file: Path) -> _Config:
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=_Config)
-    except FileNotFoundError:
-        return _Config()
-    except (OSError, msgspec.DecodeError) as error:
-        raise ModelLoadFailed(f"{file} cannot be read: {error}; replace the file") from None

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from tokenizers import Encoding
 
 from shoal.catalog.card import Card
+from shoal.catalog.document import read_json
 from shoal.catalog.gliner import FILE, SAVE_ANEW, GlinerConfig
 from shoal.catalog.tasks import ExtractTask
-from shoal.errors import InvalidRequest, ModelLoadFailed, ShoalError, reason
+from shoal.errors import InvalidRequest, ShoalError
 from shoal.tasks.encode import Item
 from shoal.tasks.spans import THRESHOLD, Asked, Spans, Words
 from shoal.tasks.windows import most_tokens, word_windows
@@ -66,7 +67,7 @@ class SpanTexts:
         """Raises `ModelLoadFailed` where the tokenizer does not know the tokens of prompts."""
         self._task = task
         self._tokens = tokens
-        self._config = _read(folder / FILE)
+        self._config = read_json(folder / FILE, GlinerConfig)
         self._before_label = self._id(self._config.ent_token)
         self._after_labels = self._id(self._config.sep_token)
         if self._config.class_token_index not in (-1, self._before_label):
@@ -192,10 +193,3 @@ class SpanTexts:
             np.zeros(len(frame.after), np.uint8),
         ]
         return msgspec.structs.replace(part, marks=np.concatenate(marks))
-
-
-def _read(path: Path) -> GlinerConfig:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=GlinerConfig)
-    except (OSError, msgspec.MsgspecError) as error:
-        raise ModelLoadFailed(f"{path} cannot be read: {reason(error)}") from None

@@ -14,6 +14,7 @@ import msgspec
 from jinja2 import Template
 from jinja2.exceptions import TemplateError, TemplateSyntaxError
 
+from shoal.catalog.document import read_json
 from shoal.errors import InvalidItem, ModelLoadFailed
 from shoal.tasks.generate.conversation import Conversation, Message
 from shoal.worker.text.bounds import MOST_LENGTH
@@ -144,17 +145,20 @@ def read_template(
     `ends`: ``bos_token`` and ``eos_token`` where no file of the tokenizer's says them.
     Raises `ModelLoadFailed` for files or a template that cannot be read.
     """
-    config = _read(folder / "tokenizer_config.json")
+    config = read_json(folder / "tokenizer_config.json", _Config, _Config())
     sources = {"default": of_card} if of_card is not None else _sources(folder, config)
     if not sources:
         return None
-    special = {**ends, **_special(_read(folder / "special_tokens_map.json")), **_special(config)}
+    mapped = read_json(folder / "special_tokens_map.json", _Config, _Config())
+    special = {**ends, **_special(mapped), **_special(config)}
     return ChatTemplate(sources, special)
 
 
 def eos_token(folder: Path) -> str | None:
     """What the tokenizer's own files say ends a text."""
-    return _special(_read(folder / "tokenizer_config.json")).get("eos_token")
+    return _special(read_json(folder / "tokenizer_config.json", _Config, _Config())).get(
+        "eos_token"
+    )
 
 
 def _sources(folder: Path, config: _Config) -> dict[str, str]:
@@ -175,12 +179,3 @@ def _special(config: _Config) -> dict[str, str]:
     found = {f"{name}_token": getattr(config, f"{name}_token") for name in _SPECIAL}
     named = {name: getattr(token, "content", token) for name, token in found.items()}
     return {name: token for name, token in named.items() if token}
-
-
-def _read(file: Path) -> _Config:
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=_Config)
-    except FileNotFoundError:
-        return _Config()
-    except (OSError, msgspec.DecodeError) as error:
-        raise ModelLoadFailed(f"{file} cannot be read: {error}; replace the file") from None
