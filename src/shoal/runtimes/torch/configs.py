@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
+from shoal.catalog.depth import unlikely_depth
 from shoal.errors import ModelLoadFailed
 
 Config = TypeVar("Config", bound=msgspec.Struct)
@@ -15,8 +16,18 @@ Config = TypeVar("Config", bound=msgspec.Struct)
 def read_config(path: Path, kind: type[Config]) -> Config:
     """The file as `kind`. Raises `ModelLoadFailed` naming file and key."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        text = path.read_bytes()
     except OSError as error:
         raise ModelLoadFailed(f"{path} cannot be read: {error.strerror}") from None
+    return config_of(text, kind, str(path))
+
+
+def config_of(text: bytes | msgspec.Raw, kind: type[Config], where: str) -> Config:
+    """A config as `kind`. Raises `ModelLoadFailed` naming where it stands, and the key."""
+    try:
+        config = msgspec.json.decode(text, type=kind)
     except msgspec.DecodeError as error:
-        raise ModelLoadFailed(f"{path}: {error}") from None
+        raise ModelLoadFailed(f"{where}: {error}") from None
+    if (wrong := unlikely_depth(config)) is not None:
+        raise ModelLoadFailed(f"{where}: {wrong}")
+    return config

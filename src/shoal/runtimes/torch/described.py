@@ -6,11 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from shoal.catalog.gliner import FILE, SAVE_ANEW, GlinerConfig
 from shoal.errors import ModelLoadFailed
-from shoal.runtimes.torch.configs import read_config
+from shoal.runtimes.torch.configs import config_of, read_config
 from shoal.runtimes.torch.families.base import Family
 
 #: Before the names of the encoder's tensors in a GLiNER.
@@ -34,10 +32,7 @@ def described(folder: Path, family: Family[Any]) -> Described:
     around = read_config(path, GlinerConfig)
     if not around.has_encoder:
         raise ModelLoadFailed(f"{path} has no encoder_config; {SAVE_ANEW}")
-    try:
-        config = msgspec.json.decode(around.encoder_config, type=family.config)
-    except msgspec.DecodeError as error:
-        raise ModelLoadFailed(f"{path}: encoder_config: {error}") from None
+    config = config_of(around.encoder_config, family.config, f"{path}: encoder_config")
     return Described(config, path, lambda stored: _inside(stored, family))
 
 

@@ -122,6 +122,8 @@ def test_what_is_not_exported(
     [
         ({"hidden_act": "silu"}, "activation 'silu' is not exported"),
         ({"num_attention_heads": 5}, "not shared evenly by 5 heads"),
+        ({"num_hidden_layers": 10**12}, r"num_hidden_layers is 1000000000000; 0 to 10000"),
+        ({"num_hidden_layers": -1}, "num_hidden_layers is -1"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type"),
         ({"vocab_size": 99}, r"tensor embeddings.word_embeddings.weight is \[101, 32\], not \[99"),
     ],

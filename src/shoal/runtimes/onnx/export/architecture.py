@@ -11,12 +11,13 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from shoal.catalog.depth import unlikely_depth
 from shoal.errors import SourceError, nearest
 
 #: Between the two last products of a layer -> an ONNX operation and how it approximates.
 ACTIVATIONS = {"gelu": "none", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh", "relu": ""}
 
-T = TypeVar("T")
+T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Names(msgspec.Struct, frozen=True):
@@ -167,6 +168,9 @@ def architecture(folder: Path, family: str) -> Architecture:
 
 def _read(path: Path, kind: type[T]) -> T:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        config = msgspec.json.decode(path.read_bytes(), type=kind)
     except (OSError, msgspec.DecodeError) as error:
         raise SourceError(f"{path} cannot be exported: {error}") from None
+    if (wrong := unlikely_depth(config)) is not None:
+        raise SourceError(f"{path} cannot be exported: {wrong}")
+    return config
