@@ -15,7 +15,7 @@ from shoal.catalog.resolve import Catalog
 from shoal.catalog.tasks import Dense, EncodeTask, GenerateTask, Tasks
 from shoal.core.memory import LaneMemory
 from shoal.core.models import ModelState
-from shoal.errors import ConfigError
+from shoal.errors import ConfigError, ModelLoadFailed
 from shoal.settings import CommonSettings
 from shoal.values import features_of
 from shoal.worker.models import LOAD_BASE_S, LOAD_BYTES_S, loaded_of, spec_of
@@ -151,6 +151,13 @@ def test_a_graph_is_made_where_a_profile_asks_for_one(tmp_path: Path) -> None:
     assert all((folder / "model.onnx").is_file() for folder in made)
     assert made[0] != made[1]
     assert loaded_of(card, tmp_path / "m", Profile(), settings) == tmp_path / "m"
+
+
+def test_a_card_with_another_width_than_its_model_is_told(tmp_path: Path) -> None:
+    card = bert(tmp_path / "m")
+    wrong = msgspec.structs.replace(card, tasks=Tasks(encode=EncodeTask(dense=Dense(33))))
+    with pytest.raises(ModelLoadFailed, match=r"`dim: 33`, and .*config\.json says 32"):
+        loaded_of(wrong, tmp_path / "m", Profile(), CommonSettings())
 
 
 def test_graphs_of_pictures_are_the_models_own(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 
 from shoal.catalog.card import Card, Profile
+from shoal.catalog.document import read_json
+from shoal.catalog.encoder import Config
 from shoal.catalog.families import FAMILIES
 from shoal.catalog.fetch import fetch
 from shoal.core.batcher import Budget
@@ -124,8 +126,10 @@ def loaded_of(card: Card, folder: Path, profile: Profile, settings: CommonSettin
     Blocking, where the graph is not there yet.
 
     Raises:
-        ConfigError, ModelLoadFailed, SourceError: there is none of this model; says why.
+        ConfigError, ModelLoadFailed, SourceError: there is none of this model, or the card says another
+            width of its vectors than its configuration; says why.
     """
+    _check_width(card, folder)
     family = FAMILIES.get(card.family)
     if profile.runtime != "onnx" or (family is not None and family.graphs):
         return folder
@@ -137,6 +141,20 @@ def loaded_of(card: Card, folder: Path, profile: Profile, settings: CommonSettin
     if weights == "shipped":
         return shipped(card, folder, cache_dir, offline=settings.offline)
     return exported(Model(folder, card.family, heads_of(card), weights), cache_dir)
+
+
+def _check_width(card: Card, folder: Path) -> None:
+    """Of texts, as no layer behind the encoder changes it: a runtime gives what the weights give."""
+    dense = None if card.tasks.encode is None else card.tasks.encode.dense
+    if dense is None or dense.projections or card.takes_media:
+        return
+    path = folder / "config.json"
+    width = read_json(path, Config, Config()).width
+    if width not in (None, dense.dim):
+        raise ModelLoadFailed(
+            f"the card says `dim: {dense.dim}`, and {path} says {width}: correct the card "
+            "(`shoal models show FOLDER` infers one)"
+        )
 
 
 def preparer_of(
