@@ -143,10 +143,11 @@ def reply(client: shoal.Client, model: str) -> Answer:
     return said, said.texts[0].text
 
 
-def states(client: shoal.Client, model: str) -> Answer:
-    """What a model that writes makes of texts, before it writes: no embedding it was trained for."""
-    encoded = client.encode_detailed(model, HANDBOOK)
-    return encoded, f"{len(encoded.vectors)} vectors of {encoded.vectors.shape[1]}"
+def title(client: shoal.Client, model: str) -> Answer:
+    """What a program run was about."""
+    run = "summarize: edited src/login.py to fix the token refresh bug, ran pytest, 12 passed"
+    said = client.generate_detailed(model, [run], temperature=0, max_tokens=40)
+    return said, said.texts[0].text
 
 
 class Question(NamedTuple):
@@ -172,7 +173,7 @@ QUESTIONS = [
     Question("efficientnet-lite0", "image vectors", alike),
     Question("pp-ocrv6-small", "text in pictures", read),
     Question("whisper-tiny.en", "transcripts", transcript),
-    Question("traceforge-flan-t5-small", "encoder states", states),
+    Question("traceforge-flan-t5-small", "titles", title),
     Question("smollm2-135m-instruct", "chat", reply),
     Question("bge-small-en-v1.5", "binary vectors", bits),
 ]

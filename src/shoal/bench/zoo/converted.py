@@ -36,9 +36,11 @@ def converted(
 
 
 def _heads(card: Card) -> dict[str, dict[str, Any]]:
-    """Those of the card that answer batches. Of speech, the encoder's states too, and texts without times:
-    words follow from weights, but times from rules that each library has its own of."""
-    heads = {name: options for name, options in heads_of(card).items() if name != "generate"}
+    """Those of the card; states, of a model that writes. Of speech, the encoder's states too, and texts
+    without times: words follow from weights, but times from rules that each library has its own of."""
+    if card.tasks.generate is not None:
+        return {"dense": {"head": "dense", "pooling": "mean"}}
+    heads = heads_of(card)
     if "audio" not in card.inputs:
         return heads
     return {"dense": {"head": "dense"}, "extract": heads["extract"] | {"times": False}}

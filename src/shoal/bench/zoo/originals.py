@@ -187,6 +187,8 @@ def _pth(original: Original) -> Answer:
 def _of_heads(card: Card, tokens: Floats) -> Answers:
     """Rows [tokens, width] as the card's head makes of them."""
     encode = card.tasks.encode
+    if card.tasks.generate is not None:
+        return {"dense": tokens.mean(0)[None]}
     if encode is None:
         return {"score" if card.tasks.score is not None else "extract": tokens}
     if encode.dense is None:

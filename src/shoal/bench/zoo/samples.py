@@ -16,7 +16,7 @@ from shoal.bench.texts import text
 from shoal.catalog.card import Card, Profile
 from shoal.settings import WorkerSettings
 from shoal.tasks.encode import Item, Media
-from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams
+from shoal.values import EncodeParams, ExtractParams, GenerateParams, Params, ScoreParams
 from shoal.worker.models import heads_of, preparer_of
 from shoal.worker.prepared import Prepared
 from shoal.worker.text import QUERY
@@ -71,9 +71,11 @@ def _asked(card: Card, count: int) -> Iterator[tuple[list[Item], Params, Item | 
             yield [*_QUERIES.values(), *others], ScoreParams(query.encode()), query
     elif card.tasks.extract is not None:
         yield [*_texts(count)], ExtractParams(), None
+    elif card.tasks.generate is not None:
+        yield [*_texts(count)], GenerateParams(), None
     else:
         prompts = card.tasks.encode.prompts if card.tasks.encode is not None else {}
-        outputs = tuple(name for name in heads_of(card) if name != "generate")
+        outputs = tuple(heads_of(card))
         prompt = QUERY if QUERY in prompts else None
         yield [*_texts(count)], EncodeParams(outputs, prompt=prompt), None
 
