@@ -15,7 +15,7 @@ import pytest
 
 from shoal.broker.server import BrokerServer
 from shoal.settings import WorkerSettings
-from shoal.values import GenerateParams
+from shoal.values import EncodeParams, GenerateParams
 from shoal.wire.arrays import to_wire
 from shoal.wire.objects import Generation
 from shoal.wire.queue import Piece, Reply, Unit
@@ -28,7 +28,9 @@ CARD = """\
 name: chat
 source: {dir: .}
 family: fake
-tasks: {generate: {stop: [1]}}
+tasks:
+  encode: {dense: {dim: 8, pooling: mean, normalize: true}}
+  generate: {stop: [1]}
 max_tokens: 256
 profiles: {default: {runtime: fake, sequences: 4, options: {new_token_s: 0.005, token_s: 0.001}}}
 """
@@ -94,6 +96,17 @@ async def test_a_text_is_generated_and_counted(ask: Asking) -> None:
     assert told.finish == "length"
     assert (told.new_tokens, told.prompt_tokens) == (6, 1 + len(PROMPT))
     assert told.text == "the q"  # after the token that begins a text
+
+
+async def test_a_model_that_generates_has_vectors_too(ask: Asking) -> None:
+    text = await ask.publish(PROMPT, max_tokens=20)
+    vectors = await ask.gateway.publish([PROMPT] * 6, 20.0, model="chat", params=EncodeParams())
+    reply = await ask.gateway.reply(vectors)
+    assert reply.outputs["dense"].shape == (6, 8)
+    assert not reply.errors
+    (told,) = await ask.answer(text)
+    assert told.new_tokens == 20
+    assert ask.worker.core.models["chat"].cost.new_tokens > 100, "vectors are no short texts"
 
 
 async def test_the_pieces_of_a_stream_are_its_text(ask: Asking) -> None:

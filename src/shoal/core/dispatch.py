@@ -169,7 +169,9 @@ class Dispatch:
         features = features_of_items(batch.items)
         if model.spec.sequences:
             features = msgspec.structs.replace(features, new_tokens=event.new_tokens)
-        if not batch.ending:
+        # What a model that generates makes besides, such as vectors, is no short text.
+        written = event.new_tokens > 0 or not model.spec.sequences
+        if written and not batch.ending:
             model.cost.learn(features, event.seconds, cut=event.cut)
         model.grow()
         out: list[Instruction] = []
