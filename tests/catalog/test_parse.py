@@ -165,11 +165,6 @@ def test_profiles_carry_options_for_the_runtime() -> None:
             "default_instruction: find}",
             "f.yaml:5: tasks.score.default_instruction: goes with a `template` that has",
         ),
-        (
-            "encode: {dense: {dim: 32}}",
-            "encode: {dense: {dim: 32}}\n  generate: {}",
-            "f.yaml:6: tasks.generate: a model that generates does nothing else",
-        ),
         ("encode: {dense: {dim: 32}}", "encode: {}", "f.yaml:5: tasks.encode: needs an output"),
         (
             "encode: {dense: {dim: 32}}",
@@ -356,10 +351,8 @@ cards = st.builds(
             labels=st.lists(st.text(), max_size=3),
             threshold=st.none() | st.floats(0, 1),
         ),
-    )
-    | st.builds(
-        Tasks,
-        generate=st.builds(
+        generate=st.none()
+        | st.builds(
             GenerateTask,
             chat_template=st.none() | st.text(min_size=1),
             stop=st.lists(st.integers(0, 2**31), max_size=3),

@@ -53,10 +53,6 @@ def problems(card: Card) -> Iterator[Problem]:
         yield from _extract(card.tasks.extract)
     if card.tasks.generate:
         yield from _generate(card.tasks.generate)
-        if len(card.tasks.names()) > 1:
-            # Its lane begins sequences of whatever comes for it.
-            text = "a model that generates does nothing else; write a card for each, of the same source"
-            yield ("tasks", "generate"), text
     if card.max_tokens < 1:
         yield ("max_tokens",), f"must be at least 1, not {card.max_tokens}"
     if card.min_replicas < 0:
