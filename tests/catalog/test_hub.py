@@ -24,7 +24,8 @@ _PULL = """
 import json, sys
 from shoal.catalog.fetch import cached, fetch
 from shoal.catalog.parse import to_yaml
-from shoal.catalog.card import Card, Dense, EncodeTask, Source, Tasks
+from shoal.catalog.card import Card, Source
+from shoal.catalog.tasks import Dense, EncodeTask, Tasks
 from shoal.errors import ShoalError
 import msgspec
 seen = []
