@@ -176,7 +176,7 @@ async def test_a_key_that_nobody_could_send_is_refused(key: str) -> None:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def pair(gateway: Served, broker: BrokerServer) -> AsyncIterator[tuple[Served, Served]]:
-    limits: dict[str, Any] = {"max_queue_s": 5.0, "max_bulk_s": 50.0}
+    limits: dict[str, Any] = {"window_batches": 2.0, "max_queue_s": 5.0, "max_bulk_s": 50.0}
     async with serving(broker, **limits) as first, serving(broker, **limits) as second:
         yield first, second
 

@@ -4,7 +4,7 @@ Decides how much of a model's work is on the queue at a time (the release window
 next to go there, and how long a new request would wait. It must not know how requests end.
 
 The queue is first in, first out: what is on it comes before whatever arrives next. So it holds
-about two batches for each lane, enough that no lane waits, and what is more takes turns here
+about a batch and a half for each lane, enough that no lane waits, and what is more takes turns here
 (`fairness`). One batch more is kept for the first units of requests that come while it is full,
 half of it at most for one tenant: a short request that comes behind a long one goes to the queue
 at once, and the workers' own turns bring it into the next batch.

@@ -81,7 +81,7 @@ class GatewaySettings(CommonSettings, frozen=True, forbid_unknown_fields=True, k
             "the rest waits in the gateways, where tenants take turns.",
             ge=1,
         ),
-    ] = 2.0
+    ] = 1.5
     max_queue_s: Annotated[
         float,
         doc(
