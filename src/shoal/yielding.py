@@ -1,7 +1,8 @@
-"""Which threads of one machine take a core first: event loops, then what computes or copies.
+"""Which threads of one machine take a core first: event loops, then what computes.
 
 A gateway and a CPU runtime on one machine want the same cores. The loop answers in microseconds and
-hundreds wait for it; a batch or a file of megabytes is long anyway, and loses little by waiting.
+hundreds wait for it; a batch is long anyway, and loses little by waiting. Not for threads beside an event
+loop: one that holds Python's lock and has no core would keep the loop waiting.
 Linux may share cores among sessions first, and then priorities count only within one (sched(7), "The
 autogroup feature"): so none of our processes starts a session of its own.
 """

@@ -32,8 +32,8 @@ class Plan(msgspec.Struct, frozen=True):
     """How much is in flight together, and how long an idle deployment is asked for comparison.
 
     Attributes:
-        rounds: all of it is sent so often, one after the other. A virtual machine gets memory that it
-            never used from its host page by page, so that the first round is the slowest.
+        rounds: all of it is sent so often, one after the other. The first after a start is often the
+            slowest: memory is new then, to the processes and maybe to a virtual machine.
         own_core: gateways and the probe run before all else, for machines that are busy otherwise.
     """
 

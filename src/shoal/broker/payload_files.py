@@ -13,7 +13,6 @@ from threading import Barrier
 from typing import Any, BinaryIO, TypeVar
 
 from shoal.wire.codec import Buffer
-from shoal.yielding import yield_cores
 
 T = TypeVar("T")
 
@@ -32,7 +31,8 @@ class FilePayloads:
         """Blocking. Raises `OSError` if the folder is not there and cannot be made."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder = folder
-        self._threads = ThreadPoolExecutor(THREADS, "payloads", yield_cores)
+        # Of usual priority: one that holds Python's lock and has no core would keep the event loop.
+        self._threads = ThreadPoolExecutor(THREADS, "payloads")
         # All start here: starting one later would let the event loop wait until it runs.
         all_run = Barrier(THREADS)
         wait([self._threads.submit(all_run.wait) for _ in range(THREADS)])
