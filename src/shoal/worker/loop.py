@@ -104,9 +104,7 @@ class Loop:
             self._queue.nak(delivery.ack, 1.0)
             return
         stash, published = self._arrivals.stash_of(unit, delivery, now)
-        if (
-            stash.ack != delivery.ack
-        ):  # redelivered to us: from now on the newest ack subject counts
+        if stash.ack != delivery.ack:  # delivered again, and the newest ack subject counts
             self._queue.release(stash.ack)
             stash.ack = delivery.ack
         self._queue.hold(delivery.ack)
