@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from shoal.cores import YIELDS
 from shoal.errors import ConfigError
 from shoal.runtimes import serve
 from shoal.settings import RuntimeSettings
 from shoal.wire import socket as m
 from shoal.wire.frames import FrameReader, frame_of
-from shoal.yielding import YIELDS
 
 DEADLINE_S = 30.0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 import platform
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -12,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from shoal import __version__
+from shoal.cores import usable
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ def this_machine(packages: Sequence[str]) -> Machine:
     return Machine(
         date=datetime.datetime.now(datetime.UTC).date().isoformat(),
         cpu=_cpu(),
-        cores=len(os.sched_getaffinity(0)),
+        cores=usable(),
         python=platform.python_version(),
         versions={"shoal": __version__, **_versions(packages)},
     )

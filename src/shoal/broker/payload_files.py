@@ -12,16 +12,24 @@ from pathlib import Path
 from threading import Barrier
 from typing import Any, BinaryIO, TypeVar
 
+from shoal.cores import usable
 from shoal.wire.codec import Buffer
 
 T = TypeVar("T")
 
 #: What is still being written; a crash leaves it behind, and the sweep finds it like the others.
 PARTIAL = ".part"
+#: As many as a gateway uploads at a time.
+MOST_THREADS = 8
 
 
-#: Calls at a time: as many as a gateway uploads.
-THREADS = 8
+def threads() -> int:
+    """Calls at a time: half the cores, but no more than a gateway uploads at a time.
+
+    The kernel writes a file on a core, and each thread that has one to write takes its turn before
+    the event loop gets that core: eight on two cores doubled what `/healthz` took, and were no faster.
+    """
+    return min(max(1, usable() // 2), MOST_THREADS)
 
 
 class FilePayloads:
@@ -32,10 +40,11 @@ class FilePayloads:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder = folder
         # Of usual priority: one that holds Python's lock and has no core would keep the event loop.
-        self._threads = ThreadPoolExecutor(THREADS, "payloads")
+        count = threads()
+        self._threads = ThreadPoolExecutor(count, "payloads")
         # All start here: starting one later would let the event loop wait until it runs.
-        all_run = Barrier(THREADS)
-        wait([self._threads.submit(all_run.wait) for _ in range(THREADS)])
+        all_run = Barrier(count)
+        wait([self._threads.submit(all_run.wait) for _ in range(count)])
 
     async def put(self, key: str, data: Buffer) -> None:
         await self._run(self._write, key, data)
@@ -60,7 +69,8 @@ class FilePayloads:
         await self._run((self._folder / key).unlink)
 
     async def written(self) -> dict[str, float]:
-        return await self._run(self._written)
+        # Not in those threads: what is uploaded meanwhile would wait for a list of thousands.
+        return await asyncio.to_thread(self._written)
 
     def _written(self) -> dict[str, float]:
         found = {}

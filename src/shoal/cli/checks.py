@@ -20,6 +20,7 @@ from typing import Literal
 
 import msgspec
 
+from shoal import cores
 from shoal.cli.context import serving_on
 from shoal.cli.installing import install
 from shoal.errors import ShoalError, SourceError
@@ -56,8 +57,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 def python() -> Finding:
     """The interpreter; an older one could not have imported this."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    where = f"{platform.system()} {platform.machine()}, {cores} cores for this process"
+    where = f"{platform.system()} {platform.machine()}, {cores.usable()} cores for this process"
     return Finding("python", "ok", f"{platform.python_version()}, {where}")
 
 

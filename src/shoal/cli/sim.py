@@ -5,13 +5,13 @@ Decides only what is compared and how it is shown; `shoal.sim` does the rest.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from shoal import cores
 from shoal.cli.numbers import whole
 from shoal.cli.output import AsJson, print_json
 from shoal.errors import ConfigError, nearest
@@ -68,7 +68,7 @@ def sim(
     sizes = [_number(text) for text in workers.split(",")]
     kinds = _chosen("device", device.split(","), DEVICES)
     chosen = _chosen("rules", rules.split(",") if rules else list(RULES), RULES)
-    processes = processes or len(os.sched_getaffinity(0))
+    processes = processes or cores.usable()
     cells = [
         table.Cell(name, kind, size, rule, seeds, models)
         for name in names

@@ -129,7 +129,7 @@ class RuntimeProcess:
                 stderr=STDOUT,  # libraries print on both
                 env=spec.environment(),
                 # A terminal's Ctrl-C is for the worker, which drains. Not a session of its own: see
-                # `yielding`. uvloop has no other way to a process group.
+                # `cores`. uvloop has no other way to a process group.
                 preexec_fn=os.setpgrp,
             )
         except OSError as error:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
+from shoal import cores
 from shoal.errors import ConfigError
 from shoal.settings import WorkerSettings
 from shoal.worker.lanespec import LaneSpec
@@ -72,5 +72,4 @@ def _threads(lanes: int) -> int:
 
     On a contended core, two threads fell from 75 to 2 texts a second.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, ((cores or 1) - 1) // max(1, lanes))
+    return max(1, (cores.usable() - 1) // max(1, lanes))

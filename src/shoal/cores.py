@@ -1,4 +1,4 @@
-"""Which threads of one machine take a core first: event loops, then what computes.
+"""The cores that are ours, and which threads take one first: event loops, then what computes.
 
 A gateway and a CPU runtime on one machine want the same cores. The loop answers in microseconds and
 hundreds wait for it; a batch is long anyway, and loses little by waiting. Not for threads beside an event
@@ -16,6 +16,13 @@ import threading
 #: Added to the niceness that event loops have: a third of their weight.
 YIELDS = 5
 _MOST_NICE = 19  # setpriority(2)
+
+
+def usable() -> int:
+    """How many cores this process may run on, one at least."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def yield_cores() -> None:
