@@ -24,6 +24,19 @@ def test_a_comparison_with_a_picture(tmp_path: Path) -> None:
     assert picture.read_text().startswith("<?xml")
 
 
+def test_one_run_at_a_load_measures_as_many_requests_as_asked() -> None:
+    args = ["sim", "--workload", "many", "--models", "5", "--workers", "2", "--seeds", "1"]
+    args += ["--rules", "pull,round-robin", "--processes", "1", "--load", "0.3"]
+    result = CliRunner().invoke(app, [*args, "--requests", "2000", "--json"])
+    assert result.exit_code == 0, result.output
+    pull, pushed = msgspec.json.decode(result.stdout)["runs"]
+    assert pull["cell"]["rule"] == "pull"
+    for run in (pull, pushed):
+        (outcome,) = run["outcomes"]
+        assert outcome["answered"] > 1_800
+        assert 0 < outcome["p50_s"] <= outcome["p99_s"] < 0.1
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
@@ -31,6 +44,7 @@ def test_a_comparison_with_a_picture(tmp_path: Path) -> None:
         (["--rules", "pul"], "did you mean 'pull'"),
         (["--device", "tpu"], "gpu, cpu"),
         (["--workers", "8,x"], "'x' is no number"),
+        (["--load", "0.5", "--plot", "knees.svg"], "none is searched"),
     ],
 )
 def test_wrong_flags_are_told(args: list[str], said: str) -> None:

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from shoal import cores
-from shoal.cli.numbers import whole
+from shoal.cli.numbers import decimal, whole
 from shoal.cli.output import AsJson, print_json
 from shoal.errors import ConfigError, nearest
 from shoal.values import whole_number
 
 if TYPE_CHECKING:
+    from shoal.sim.fixed import AtLoad
     from shoal.sim.report import Row
-    from shoal.sim.table import Evicted, Result, Work
+    from shoal.sim.table import Cell, Evicted, Result, Work
 
 T = TypeVar("T")
 Known = TypeVar("Known", bound=str)
@@ -42,6 +43,16 @@ def sim(
         typer.Option(parser=whole(1), help="Another number of models than the workload's own."),
     ] = None,
     seeds: Annotated[int, typer.Option(parser=whole(1), help="Runs of each cell.")] = 3,
+    load: Annotated[
+        float | None,
+        typer.Option(
+            parser=decimal(0.01, 2.0),
+            help="Do not search knees: run each rule once at this share of the devices' capacity.",
+        ),
+    ] = None,
+    requests: Annotated[
+        int, typer.Option(parser=whole(1), help="Requests that a run with --load measures.")
+    ] = 20_000,
     processes: Annotated[
         int, typer.Option(parser=whole(0), help="Processes that compute; 0: one a core.")
     ] = 0,
@@ -56,6 +67,7 @@ def sim(
     shoal sim --workload many --workers 8
     shoal sim --workload bursts --device cpu --rules pull,round-robin
     shoal sim --workload memory
+    shoal sim --workload many --workers 1000 --models 200 --rules pull --load 0.5 --requests 1000000
 
     Without flags it computes for long, on every core.
     """
@@ -72,11 +84,18 @@ def sim(
     cells = [
         table.Cell(name, kind, size, rule, seeds, models)
         for name in names
-        if name != "memory"
+        if name != "memory" or load is not None
         for kind in kinds
         for size in sizes
         for rule in chosen
     ]
+    if load is not None:
+        if plot is not None:
+            raise ConfigError(
+                "--plot draws knees, and with --load none is searched: give one of them"
+            )
+        _at_load(cells, load, requests, processes, as_json=as_json)
+        return
     evictions = [
         table.Eviction(way, size, seeds, models)
         for size in sizes
@@ -98,6 +117,24 @@ def sim(
 
         draw(rows, plot)
     _show(rows, results, evicted, as_json=as_json)
+
+
+def _at_load(
+    cells: list[Cell], load: float, requests: int, processes: int, *, as_json: bool
+) -> None:
+    from shoal.bench.report import table as markdown
+    from shoal.sim import fixed
+
+    done: list[AtLoad] = _compute(
+        f"at {load:g} of capacity",
+        [(fixed.compute_at, (cell, load, requests)) for cell in cells],
+        processes,
+    )
+    done.sort(key=lambda at: cells.index(at.cell))
+    if as_json:
+        print_json({"runs": done})
+    else:
+        typer.echo(markdown(fixed.HEAD, [fixed.cells_of(at) for at in done]))
 
 
 def _show(rows: list[Row], results: list[Result], evicted: list[Evicted], *, as_json: bool) -> None:
