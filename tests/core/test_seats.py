@@ -54,12 +54,19 @@ class World:
         return [p for p in self.open.values() if (p.model, p.klass) == (model, klass)]
 
     def arrive(
-        self, unit: str, pending: int = 0, klass: TrafficClass = "work", most_new: int = 0
+        self,
+        unit: str,
+        pending: int = 0,
+        klass: TrafficClass = "work",
+        most_new: int = 0,
+        *,
+        generates: bool = True,
     ) -> list[ev.Run]:
         """A unit of one item over the pull that is open."""
         (pull,) = self.pulls(klass=klass)
         estimate = Features(10, new_tokens=most_new)
-        head = ev.UnitHead(unit, unit, "chat", estimate, self.now + 600.0, klass)
+        until = self.now + 600.0
+        head = ev.UnitHead(unit, unit, "chat", estimate, until, klass, generates=generates)
         out = self.handle(ev.Arrived(head, pull.pull, pending))
         if pull.standing or pull.count == 1:
             del self.open[pull.pull]
@@ -112,6 +119,14 @@ def test_batches_run_beside_sequences() -> None:
     world.handle(ev.Arrived(head, pull.pull, 0))
     (run,) = runs(world.handle(ev.Prepared([("e", [10])])))
     assert run.model == "embed"
+
+
+def test_a_run_says_whether_the_runtime_generates_it() -> None:
+    world = World()
+    (text,) = world.arrive("text")
+    (vectors,) = world.arrive("vectors", generates=False)
+    assert (text.generates, vectors.generates) == (True, False)
+    assert set(world.core.lanes["cpu"].seats) == {text.batch, vectors.batch}, "each has a place"
 
 
 def test_bulk_takes_a_part_of_the_places() -> None:

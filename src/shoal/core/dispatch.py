@@ -77,7 +77,8 @@ class Dispatch:
             model, item = next_
             held = self._units.get(item.unit)
             batch = self._batch(model, [item])
-            batch.alone = held is not None and held.strikes > 0
+            if held is not None:
+                batch.generates, batch.alone = held.head.generates, held.strikes > 0
             first = msgspec.structs.replace(features_of_items([item]), new_tokens=1)
             batch.silent_s = model.cost.batch_s(first)
             lane.seated(batch, now)
@@ -161,7 +162,8 @@ class Dispatch:
     def _run(lane: Lane, batch: Batch, model: ModelState, now: float) -> ev.Run:
         lane.runtimes[batch.kind].computes(now)
         model.served_at = now
-        return ev.Run(lane.id, batch.id, batch.model, batch.items, batch.predicted_s)
+        told = (batch.items, batch.predicted_s, batch.generates)
+        return ev.Run(lane.id, batch.id, batch.model, *told)
 
     def finished(self, batch: Batch, event: ev.Finished, now: float) -> list[Instruction]:
         """A batch was computed."""

@@ -32,6 +32,7 @@ class Batch(msgspec.Struct):
     kind: str
     items: list[Item]
     predicted_s: float
+    generates: bool = False  # a sequence, not what a model that generates computes besides
     alone: bool = False  # nothing else of its runtime runs beside it
     ending: bool = False  # the runtime was told to end it
     silent_s: float = 0.0  # of a sequence, predicted until its first token: its prompt is read

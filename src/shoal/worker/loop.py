@@ -18,7 +18,7 @@ from shoal.core import events as ev
 from shoal.core.worker import WorkerCore
 from shoal.errors import ErrorInfo, ProtocolError, Unavailable
 from shoal.telemetry import log
-from shoal.values import GenerateParams, estimated_features
+from shoal.values import estimated_features
 from shoal.wire.queue import Unit, decode_queue
 from shoal.wire.socket import Chunk, Done, Generated, Loaded
 from shoal.worker.arrivals import Arrivals
@@ -204,10 +204,7 @@ class Loop:
                 preparer = self._lanes.preparers[stash.unit.model]
                 self._preparing.submit(stash.unit, preparer, stash.size.bytes)
             case ev.Run():
-                # One model may write texts and have vectors too: of these one takes a place by itself.
-                first = self.units[instruction.items[0].unit].unit
-                writes = isinstance(first.params, GenerateParams)
-                begin = self._texts.begun if writes else self._batches.started
+                begin = self._texts.begun if instruction.generates else self._batches.started
                 self._lanes.run(instruction.lane, begin(instruction, now))
             case ev.End(lane, batch):
                 self._lanes.end(lane, self._texts.model(batch), batch)

@@ -9,7 +9,7 @@ from shoal.errors import ComputeFailed, ErrorInfo, ShoalError
 from shoal.tasks.encode import invalid_output
 from shoal.tasks.outputs import Rows, is_finite, is_ragged
 from shoal.tasks.reading import Size
-from shoal.values import Features
+from shoal.values import Features, task_of
 from shoal.wire.outputs import joined, to_wires
 from shoal.wire.queue import Reply, Timings, Unit
 from shoal.worker.prepared import Answer, Prepared
@@ -254,4 +254,5 @@ def head_of(unit: Unit, estimate: Features, published: float, delivered: int) ->
         published=published,
         delivered=delivered,
         payload_bytes=unit.payload_bytes,
+        generates=task_of(unit.params) == "generate",
     )

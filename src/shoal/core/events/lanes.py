@@ -101,10 +101,14 @@ class End(Value, frozen=True):
 
 
 class Run(Value, frozen=True):
-    """Send this batch to the lane's runtime; of a model that generates, one sequence."""
+    """Send this batch to the lane's runtime; of a model that has places for sequences, one item.
+
+    `generates`: it is a sequence that the runtime generates, until it ends or is told `End`.
+    """
 
     lane: str
     batch: int
     model: str
     items: list[Item]
     predicted_s: float
+    generates: bool = False

@@ -20,6 +20,7 @@ class UnitHead(Value, frozen=True):
         priority: higher goes first among the units of one tenant.
         published: local time at which the broker stored it.
         delivered: how often it was delivered, to anybody; 1 the first time.
+        generates: its items are texts to be generated; else they are computed in batches.
     """
 
     id: str
@@ -33,6 +34,7 @@ class UnitHead(Value, frozen=True):
     priority: int = 0
     published: float = 0.0
     delivered: int = 1
+    generates: bool = False
 
 
 class Item(Value, frozen=True):
