@@ -21,8 +21,8 @@ from shoal.gateway.body import BodyDecoder, ItemLimits, checked_items
 from shoal.gateway.encode import EncodeBody
 from shoal.gateway.job import Job
 from shoal.gateway.payloads import UPLOADS, Uploads
-from shoal.gateway.units import answer_size
 from shoal.settings import GatewaySettings
+from shoal.tasks.answering import answer_size
 from shoal.tasks.reading import reading_of
 from shoal.telemetry.metrics import GatewayMetrics
 from shoal.values import ScoreParams
@@ -239,7 +239,8 @@ async def test_a_long_query_makes_no_document_too_large_for_the_queue() -> None:
     query = ScoreParams(b"q" * 50_000)
     for head in ("cross-encoder", "maxsim"):
         scoring = card(score=ScoreTask(head))
-        size, reading = answer_size(query, scoring), reading_of(query, scoring.tasks)
+        size = answer_size(query, scoring.tasks, scoring.max_tokens)
+        reading = reading_of(query, scoring.tasks)
         job = Job("k", scoring, size, query, "json", [b"d" * 4000], 1.0, reading)
         assert uploads.of(job) == {}
         with pytest.raises(PayloadTooLarge, match="above 4096"):

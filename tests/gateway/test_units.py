@@ -9,14 +9,13 @@ from shoal.gateway.units import (
     REPLY_BYTES,
     Span,
     UnitLimits,
-    answer_size,
     bounded_by_reply,
     cut,
 )
+from shoal.tasks.answering import answer_size
 from shoal.tasks.labels import labelled
 from shoal.tasks.reading import Size, reading_of
 from shoal.values import BYTES_PER_TOKEN, EncodeParams, ExtractParams, ScoreParams
-from tests.gateway.conftest import card
 
 #: One byte takes a millisecond.
 RATE = Rate(seconds_per_byte=1e-3, seconds_per_item=0.0)
@@ -53,7 +52,7 @@ def test_wide_vectors_make_small_units() -> None:
 
     def bounded(params: EncodeParams, dim: int = 4096) -> UnitLimits:
         return bounded_by_reply(
-            limits, answer_size(params, card(encode=EncodeTask(dense=Dense(dim))))
+            limits, answer_size(params, Tasks(encode=EncodeTask(dense=Dense(dim))), 256)
         )
 
     wide = bounded(EncodeParams())
@@ -65,7 +64,7 @@ def test_wide_vectors_make_small_units() -> None:
 
 def test_vectors_of_each_token_bound_a_unit_by_the_bytes_of_its_texts() -> None:
     task = EncodeTask(multivector=Multivector(128))
-    size = answer_size(EncodeParams(outputs=("multivector",)), card(encode=task))
+    size = answer_size(EncodeParams(outputs=("multivector",)), Tasks(encode=task), 256)
     limits = bounded_by_reply(UnitLimits(64, 64 * 1024, 1.0), size)
     tokens = limits.bytes / BYTES_PER_TOKEN
     assert limits.items == 64 and 0.9 * REPLY_BYTES < tokens * 128 * 4 <= REPLY_BYTES
@@ -73,7 +72,7 @@ def test_vectors_of_each_token_bound_a_unit_by_the_bytes_of_its_texts() -> None:
 
 def test_fixed_dimensional_encodings_make_small_units() -> None:
     task = EncodeTask(multivector=Multivector(128))
-    size = answer_size(EncodeParams(outputs=("fde",)), card(encode=task))
+    size = answer_size(EncodeParams(outputs=("fde",)), Tasks(encode=task), 256)
     assert bounded_by_reply(UnitLimits(64, 64 * 1024, 1.0), size).items == 12
 
 
@@ -107,16 +106,16 @@ def test_labels_of_an_answer_count_however_many_there_are() -> None:
         (ExtractTask("image-labels", names), ExtractParams()),
         (ExtractTask("nli"), ExtractParams(tuple(names))),
     ):
-        items = bounded_by_reply(limits, answer_size(params, card(extract=task))).items
+        items = bounded_by_reply(limits, answer_size(params, Tasks(extract=task), 256)).items
         told = len(labelled([(name, 0.5) for name in names]))
         assert 0.5 * REPLY_BYTES < items * told <= REPLY_BYTES
-    few = answer_size(ExtractParams(("a", "b")), card(extract=ExtractTask("nli")))
+    few = answer_size(ExtractParams(("a", "b")), Tasks(extract=ExtractTask("nli")), 256)
     assert bounded_by_reply(limits, few).items == 64
 
 
 def test_queries_filled_with_masks_count_as_filled() -> None:
     task = EncodeTask(multivector=Multivector(128, query_tokens=32))
-    size = answer_size(EncodeParams(outputs=("multivector",)), card(encode=task))
+    size = answer_size(EncodeParams(outputs=("multivector",)), Tasks(encode=task), 256)
     items = bounded_by_reply(UnitLimits(64, 64 * 1024, 1.0), size).items
     assert items * 32 * 128 * 4 <= REPLY_BYTES
 

@@ -23,7 +23,7 @@ from shoal.gateway.request import Request
 from shoal.gateway.response import Response
 from shoal.gateway.service import Gateway
 from shoal.gateway.standing import asked_class, standing_of
-from shoal.gateway.units import answer_size
+from shoal.tasks.answering import answer_size
 from shoal.tasks.reading import reading_of
 from shoal.values import Encoding, GenerateParams, Params, Task
 from shoal.wire.codec import Buffer
@@ -231,7 +231,7 @@ def _job(gateway: Gateway, request: Request, question: Question) -> Job:
     return Job(
         key=request.key,
         card=card,
-        answer=answer_size(params, card),
+        answer=answer_size(params, card.tasks, card.max_tokens),
         params=params,
         encoding=question.encoding,
         items=items,

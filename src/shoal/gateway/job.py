@@ -11,7 +11,8 @@ from shoal.catalog.card import Card
 from shoal.gateway.feed import Feed
 from shoal.gateway.replies import Answer
 from shoal.gateway.standing import Standing
-from shoal.gateway.units import AnswerSize, Span
+from shoal.gateway.units import Span
+from shoal.tasks.answering import AnswerSize
 from shoal.tasks.reading import ALONE, Reading
 from shoal.values import Encoding, Params
 from shoal.wire.codec import Buffer

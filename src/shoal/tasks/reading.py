@@ -71,6 +71,12 @@ class Reading(msgspec.Struct, frozen=True):
 ALONE = Reading()
 
 
+def most_new(params: GenerateParams, tasks: Tasks) -> int:
+    """Tokens that an item may become: as asked, else as the card says; 0: not told."""
+    said = None if tasks.generate is None else tasks.generate.max_new_tokens
+    return params.max_tokens or said or 0
+
+
 def reading_of(params: Params, tasks: Tasks) -> Reading:
     """How a model with these tasks reads the items of a unit."""
     match params:
@@ -95,8 +101,7 @@ def reading_of(params: Params, tasks: Tasks) -> Reading:
                 case "spans":  # a token stands before each label
                     return Reading(size + int(BYTES_PER_TOKEN * count))
             return Reading(size)
-        case GenerateParams(max_tokens=asked, tools=tools):
-            said = None if tasks.generate is None else tasks.generate.max_new_tokens
-            return Reading(len(tools.encode()), new_tokens=asked or said or 0)
+        case GenerateParams(tools=tools):
+            return Reading(len(tools.encode()), new_tokens=most_new(params, tasks))
         case TokenizeParams():
             return ALONE
