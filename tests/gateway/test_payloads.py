@@ -29,6 +29,7 @@ from shoal.values import ScoreParams
 from tests.gateway.conftest import Served, card, serving, until
 from tests.gateway.held import Held
 from tests.gateway.scripted import ScriptedWorker
+from tests.gateway.writing import Writing
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -168,6 +169,29 @@ async def test_uploads_are_counted(gateway: Served, worker: ScriptedWorker, stor
     held.send_all()
     assert (await asking).status_code == 200
     assert await gateway.metric(name) == before + 2
+
+
+async def test_what_is_asked_several_times_is_uploaded_once_and_stays_until_the_last_answer(
+    gateway: Served, worker: ScriptedWorker, store: Store
+) -> None:
+    writing = Writing(worker)
+    name = 'shoal_gateway_payloads_total{outcome="uploaded"}'
+    before = await gateway.metric(name)
+    body = {"model": "storyteller", "prompt": ["small", LARGE], "n": 3}
+    asking = asyncio.create_task(gateway.http.post("/v1/completions", json=body))
+    await until(lambda: len(store.keys()) == 1 and gateway.app.gateway.bodies.held_bytes == 0)
+    (key,) = store.keys()
+    assert (store.folder / key).read_bytes() == f'"{LARGE}"'.encode()
+    for number in range(6):  # one answer lets the next unit go
+        unit = await writing.come(number + 1)
+        assert unit.items == ([b""] if unit.payloads else [b'"small"'])
+        assert store.keys() == [key]
+        writing.whole("a text", number=number)
+    assert len((await asking).json()["choices"]) == 6
+    told = [payload.key for unit, _ in writing.units for payload in unit.payloads.values()]
+    assert told == [key] * 3
+    assert await gateway.metric(name) == before + 1
+    await until(lambda: not store.keys())
 
 
 async def test_what_a_crash_left_is_swept_at_start_and_counted(

@@ -147,9 +147,11 @@ class ItemLimits(msgspec.Struct, frozen=True):
 
 
 def checked_items(
-    raws: list[msgspec.Raw], encoding: Encoding, limits: ItemLimits, name: str
+    raws: list[msgspec.Raw], encoding: Encoding, limits: ItemLimits, name: str, *, times: int = 1
 ) -> list[Buffer]:
     """The bytes of each item, as views of the body; `name` is what the caller calls the list.
+
+    `times`: each stands there so often, one behind the other, as the same view.
 
     Raises:
         InvalidItem: an item is of a kind that this model does not take.
@@ -157,9 +159,9 @@ def checked_items(
     """
     if not raws:
         raise InvalidRequest(f"'{name}' is empty: send at least one item", param=name)
-    if len(raws) > limits.items:
+    if (count := times * len(raws)) > limits.items:
         raise PayloadTooLarge(
-            f"'{name}' has {len(raws)} items and one request may have {limits.items}: "
+            f"'{name}' has {count} items and one request may have {limits.items}: "
             f"split it into several",
             param=name,
         )
@@ -169,7 +171,7 @@ def checked_items(
         kind = kinds[item[0]]
         if kind is not TEXT or len(item) > limits.item_bytes:  # few are anything but short texts
             _check_item(item, kind, limits, f"{name}[{position}]")
-    return items
+    return items if times == 1 else [item for item in items for _ in range(times)]
 
 
 def checked_item(raw: msgspec.Raw, encoding: Encoding, limits: ItemLimits, name: str) -> memoryview:

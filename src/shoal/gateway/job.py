@@ -50,7 +50,7 @@ class Call:
 
     Attributes:
         payloads: position -> where an item lies that is too large for the queue.
-        uploads: of these, waiting for their turn; on their way there (`begun`); or done.
+        uploads: key -> waiting for its turn; on its way there (`begun`); or done.
         sequences: unit -> its place on its stream, once the broker told.
         feed: where what comes of its items goes, if its caller wants that before the end.
     """
@@ -80,6 +80,6 @@ class Call:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.timer: asyncio.TimerHandle | None = None
         self.payloads: dict[int, Payload] = {}
-        self.uploads: dict[int, asyncio.Task[None]] = {}
-        self.begun: set[int] = set()
+        self.uploads: dict[str, asyncio.Task[None]] = {}
+        self.begun: set[str] = set()
         self.sequences: dict[str, int] = {}

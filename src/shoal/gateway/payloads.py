@@ -63,7 +63,9 @@ class Uploads:
                 f"item {large[0]} has {len(job.items[large[0]])} bytes; above {above_bytes} "
                 "it would need a payload store, and this deployment has none: set payload_url"
             )
-        return {n: Payload(f"{job.key}.{n}", len(job.items[n])) for n in large}
+        first: dict[int, int] = {}  # what is asked several times is one item at several positions
+        at = {n: first.setdefault(id(job.items[n]), n) for n in large}
+        return {n: Payload(f"{job.key}.{at[n]}", len(job.items[n])) for n in large}
 
     def begin(self, call: Call) -> None:
         """Upload what is large in `call`, unless that is refused already; failing is an event."""
@@ -73,21 +75,27 @@ class Uploads:
         for position, item in enumerate(items):
             if len(item) <= COPY_BYTES:
                 items[position] = bytes(item)
-        call.uploads = {n: background(self._upload(call, n)) for n in call.payloads}
+        positions: dict[str, list[int]] = {}
+        for position, payload in call.payloads.items():
+            positions.setdefault(payload.key, []).append(position)
+        call.uploads = {
+            key: background(self._upload(call, key, where)) for key, where in positions.items()
+        }
 
-    async def _upload(self, call: Call, position: int) -> None:
-        items, payload = call.job.items, call.payloads[position]
+    async def _upload(self, call: Call, key: str, positions: list[int]) -> None:
+        items = call.job.items
         try:
             async with self._slots:
-                call.begun.add(position)
-                await self._store.put(payload.key, items[position])
+                call.begun.add(key)
+                await self._store.put(key, items[positions[0]])
         except ShoalError as error:
             self._metrics.payload("failed")
-            _log.event("payload_failed", level="error", key=payload.key, error=error.message)
-            self._emit(ev.PublishRefused(_unit_with(call, position), error))
+            _log.event("payload_failed", level="error", key=key, error=error.message)
+            self._emit(ev.PublishRefused(_unit_with(call, positions[0]), error))
             return
         finally:
-            items[position] = b""
+            for position in positions:
+                items[position] = b""
         self._metrics.payload("uploaded")
         if not call.done.done() and not any(isinstance(item, memoryview) for item in items):
             call.job.let_go()
@@ -99,9 +107,10 @@ class Uploads:
         """
         if call.uploads:
             call.job.keep()
-            for position, upload in call.uploads.items():
+            for position in call.payloads:
                 call.job.items[position] = b""
-                if position not in call.begun:
+            for key, upload in call.uploads.items():
+                if key not in call.begun:
                     upload.cancel()
             cleaning = background(self._clean(call))
             self._cleaning.add(cleaning)
@@ -111,7 +120,7 @@ class Uploads:
         await asyncio.wait(call.uploads.values())
         call.job.let_go()
         try:
-            await self._store.delete([payload.key for payload in call.payloads.values()])
+            await self._store.delete(list(call.uploads))
         except ShoalError as error:  # the sweep finds them
             _log.event("payloads_not_deleted", level="warning", error=error.message)
 

@@ -124,7 +124,7 @@ def _question(gateway: Gateway, body: ChatBody, card: Card) -> Question:
         raise InvalidRequest("modalities: text is generated", param="modalities")
     n = count(body.n)
     item = conversation(body.messages, card)
-    items = checked_items([item] * n, "json", item_limits(gateway, card), "messages")
+    items = checked_items([item], "json", item_limits(gateway, card), "messages", times=n)
     params = generate_params(_options(body), _named(body), chat=True, stream=bool(body.stream))
     return Question(card, params, "json", items, seeds(body.seed, 1, n))
 

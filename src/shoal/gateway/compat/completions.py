@@ -151,8 +151,7 @@ def _question(gateway: Gateway, body: CompletionsBody, card: Card) -> tuple[Ques
     if body.best_of not in (None, n):
         raise InvalidRequest("best_of: as many texts are told as are generated", param="best_of")
     prompts = inputs(body.prompt, "prompt")
-    limits = item_limits(gateway, card)
-    items = checked_items([p for p in prompts for _ in range(n)], "json", limits, "prompt")
+    items = checked_items(prompts, "json", item_limits(gateway, card), "prompt", times=n)
     form = body.response_format
     fields: dict[str, Any] = {
         **body.shared(),
