@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,27 @@ async def test_ready_says_what_is_missing(broker: BrokerServer, worker: Scripted
             "no worker of pool 'nobody-works-here' was heard lately"
         ]
         assert (await served.http.get("/healthz")).status_code == 200
+
+
+async def test_a_request_without_a_worker_waits_for_one_and_is_refused_once_none_came(
+    broker: BrokerServer,
+) -> None:
+    pool = "comes-late"
+    async with serving(broker, pool=pool, worker_wait_s=1.0) as served:
+        waiting = asyncio.create_task(served.encode(["a"]))
+        await until(lambda: served.app.gateway.inflight.requests == 1)
+        soon = {"X-Request-Timeout": "0.2"}
+        while (answer := await served.encode(["b"], headers=soon)).status_code == 504:
+            pass  # within the second it waits for a worker, and no longer than its deadline
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "10")
+        error = answer.json()["error"]
+        assert (error["code"], error["retryable"]) == ("unavailable", True)
+        assert "no worker has been there for 1 s" in error["message"]
+        settings = CommonSettings(broker_url=broker.url, pool=pool)
+        async with ScriptedWorker(settings, MODEL):
+            await until(lambda: served.app.gateway.fleet.working)
+            assert (await served.encode(["c"])).status_code == 200
+            assert (await waiting).status_code == 200, "it was taken in, and waited"
 
 
 async def test_a_worker_that_is_not_ready_does_not_make_the_gateway_ready(

@@ -5,15 +5,14 @@ A test fails when the page and the cards part.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 
 from shoal.catalog.card import Card
 from shoal.catalog.gaps import GAPS, gaps
 from shoal.catalog.resolve import Catalog
 from shoal.catalog.search import gives
+from shoal.cli.docs_path import path_of_page
 from shoal.cli.docs_table import row
 
 #: What the cards call their sources, and what was read there.
@@ -99,4 +98,4 @@ def table(cards: list[Card]) -> Iterable[str]:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(render())
+    path_of_page(__doc__).write_text(render())

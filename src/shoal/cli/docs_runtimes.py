@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from shoal.cli.docs_path import path_of_page
 from shoal.runtimes.check.samples import SAMPLES
 from shoal.runtimes.check.subject import Subject
 from shoal.runtimes.check.suite import CHECKS, LIMIT_S, Result, performed
@@ -75,4 +76,4 @@ def main(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(path_of_page(__doc__))

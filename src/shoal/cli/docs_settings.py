@@ -5,13 +5,12 @@ A test fails when the file and the code part.
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from shoal.cli.context import CLI_VARIABLES
+from shoal.cli.docs_path import path_of_page
 from shoal.cli.docs_table import row
 from shoal.cli.flags import default_text
 from shoal.settings import ALL, ENV_PREFIX, CommonSettings
@@ -92,4 +91,4 @@ def _cli_section() -> str:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(render())
+    path_of_page(__doc__).write_text(render())

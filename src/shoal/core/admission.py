@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import assert_never, get_args
 
 from shoal.core import admission_events as ev
+from shoal.core.absence import Absence
 from shoal.core.backlog import LEAST_OUTSTANDING_S, Backlog, Held
 from shoal.core.cooldowns import load_error
 from shoal.core.peers import Peers
@@ -52,10 +53,15 @@ class Admission:
     `window_batches`: a model's predicted work on the queue, in batches for each resident lane.
     `max_queue_s`, `max_bulk_s`: predicted seconds for each resident lane before the answer of an
     interactive or a bulk request, above which it is refused.
+    `worker_wait_s`: for how long requests are taken in while no worker lives.
     """
 
     def __init__(
-        self, window_batches: float, max_queue_s: float, max_bulk_s: float = 600.0
+        self,
+        window_batches: float,
+        max_queue_s: float,
+        max_bulk_s: float = 600.0,
+        worker_wait_s: float = 30.0,
     ) -> None:
         self._window_batches = window_batches
         self._limit_s = {"work": max_queue_s, "bulk": max_bulk_s}
@@ -65,6 +71,7 @@ class Admission:
         self._unsent: dict[str, None] = {}
         self._settled = Recent(SETTLED_FOR_S, SETTLED_MOST)
         self._peers = Peers()
+        self._absence = Absence(worker_wait_s)
 
     @property
     def unsent(self) -> bool:
@@ -114,6 +121,12 @@ class Admission:
                 return self._rated(event, now)
             case ev.PeerHeard():
                 return self._peer_heard(event, now)
+            case ev.Listening():
+                self._absence.listening(now)
+                return []
+            case ev.WorkersCounted():
+                self._absence.counted(event.workers, now)
+                return []
             case ev.ClientGone():
                 return self._gone(event.request, now)
             case ev.DeadlinePassed():
@@ -142,6 +155,8 @@ class Admission:
         return released
 
     def _refusal(self, event: ev.Arrived, cost_s: float, now: float) -> ShoalError | None:
+        if (nobody := self._absence.refusal(now)) is not None:
+            return nobody
         if event.rate.failed is not None:
             return _load_failed(event.model, event.rate.failed, event.rate, now)
         key = (event.model, event.klass)

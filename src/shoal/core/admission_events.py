@@ -135,6 +135,16 @@ class PeerHeard(msgspec.Struct, frozen=True):
     told: Outstanding
 
 
+class Listening(msgspec.Struct, frozen=True):
+    """Pulses are heard from now on: at the start, and after the broker was away."""
+
+
+class WorkersCounted(msgspec.Struct, frozen=True):
+    """So many workers take work, by their pulses."""
+
+    workers: int
+
+
 class ClientGone(msgspec.Struct, frozen=True):
     request: str
 
@@ -151,6 +161,8 @@ Event = (
     | Resumed
     | Rated
     | PeerHeard
+    | Listening
+    | WorkersCounted
     | ClientGone
     | DeadlinePassed
 )

@@ -52,6 +52,11 @@ class Fleet:
         return len(self._pulses)
 
     @property
+    def working(self) -> int:
+        """Workers that take more work, ready or not yet."""
+        return sum(not p.draining for _, p in self._pulses.values())
+
+    @property
     def ready(self) -> bool:
         """Whether any worker did a forward pass lately and takes more work."""
         return any(p.ready and not p.draining for _, p in self._pulses.values())

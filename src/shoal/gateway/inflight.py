@@ -54,7 +54,10 @@ class Inflight:
         self._metrics = metrics
         self._outbox = Outbox(gateway, settings.pool, broker, self._on_sent)
         self._machine = Admission(
-            settings.window_batches, settings.max_queue_s, settings.max_bulk_s
+            settings.window_batches,
+            settings.max_queue_s,
+            settings.max_bulk_s,
+            settings.worker_wait_s,
         )
         self._joiner = PartJoiner()
         self.uploads = Uploads(settings, broker.max_payload, metrics, self._handle)
@@ -210,13 +213,19 @@ class Inflight:
         except ReaderTooSlow:
             self._handle(ev.ClientGone(call.job.key))
 
+    def listening(self) -> None:
+        """The gateway hears its fleet from now on."""
+        self._handle(ev.Listening())
+
     def reconnected(self) -> None:
         """Sequences say nothing any more: the broker may have lost its disk, and counts anew."""
         for call in self._calls:
             call.sequences.clear()
+        self.listening()
 
-    def rates_changed(self) -> None:
-        """The fleet heard a pulse, or forgot a worker."""
+    def fleet_changed(self) -> None:
+        """It heard a pulse, or forgot a worker."""
+        self._handle(ev.WorkersCounted(self._fleet.working))
         for model in self._machine.models:
             self._handle(ev.Rated(model, self._fleet.rate(self._cards[model])))
 

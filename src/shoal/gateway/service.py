@@ -89,6 +89,7 @@ class Gateway:
         connection.subscribe(f"{subjects.WORKER_PULSES}.*", self._on_pulse)
         connection.subscribe(f"{subjects.GATEWAY_PULSES}.*", self._on_pulse)
         self.inflight.announce = self._pulse_now.set
+        self.inflight.listening()
         self._tasks = [
             background(self._pulse_for_ever()),
             background(self._keep_streams(back)),
@@ -145,7 +146,7 @@ class Gateway:
             return
         if isinstance(pulse, WorkerPulse):
             self.fleet.heard(pulse, asyncio.get_running_loop().time())
-            self.inflight.rates_changed()
+            self.inflight.fleet_changed()
         elif isinstance(pulse, GatewayPulse) and self._is_peer(pulse):
             self.inflight.peer_heard(pulse)
 
@@ -158,7 +159,7 @@ class Gateway:
             self._measure(outstanding)
             self.tell(outstanding)
             if self.fleet.forget_silent(asyncio.get_running_loop().time()):
-                self.inflight.rates_changed()
+                self.inflight.fleet_changed()
             await asyncio.sleep(LEAST_PULSE_S)
             period_s = BUSY_PULSE_S if outstanding else IDLE_PULSE_S
             with contextlib.suppress(asyncio.TimeoutError):

@@ -91,6 +91,15 @@ class GatewaySettings(CommonSettings, frozen=True, forbid_unknown_fields=True, k
         ),
     ] = 30.0
     max_bulk_s: Annotated[float, doc("The same for requests of the bulk class.", gt=0)] = 600.0
+    worker_wait_s: Annotated[
+        float,
+        doc(
+            "Requests wait for a worker where none lives; once there was none for so long, new ones get a "
+            "503 at once. More than a worker takes to start; much more where waiting work is what "
+            "starts them.",
+            ge=0,
+        ),
+    ] = 30.0
     timeout_s: Annotated[
         float,
         doc(
