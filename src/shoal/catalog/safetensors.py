@@ -1,4 +1,4 @@
-"""How many bytes of tensors a file has, read from its header.
+"""What a file says of its tensors, and how many bytes they are: its header.
 
 https://github.com/huggingface/safetensors#format. What a damaged file lacks is the runtime's to say.
 """
@@ -20,15 +20,26 @@ class _Tensor(msgspec.Struct):
     data_offsets: tuple[int, int]
 
 
-def tensor_bytes(path: Path, width: int) -> int:
-    """Bytes of a file's tensors, of which floats have this width; of a damaged file, its size."""
+def header(path: Path) -> dict[str, msgspec.Raw] | None:
+    """What a file says of each of its tensors, and of itself as `__metadata__`; None: it is damaged."""
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
-            header = msgspec.json.decode(file.read(min(length, _MOST_HEADER)))
-        header.pop("__metadata__", None)
-        tensors = msgspec.convert(header, dict[str, _Tensor]).values()
-    except (OSError, msgspec.MsgspecError, AttributeError):
+            text = file.read(min(length, _MOST_HEADER))
+        return msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def tensor_bytes(path: Path, width: int) -> int:
+    """Bytes of a file's tensors, of which floats have this width; of a damaged file, its size."""
+    said = header(path)
+    if said is None:
+        return path.stat().st_size
+    said.pop("__metadata__", None)
+    try:
+        tensors = [msgspec.json.decode(one, type=_Tensor) for one in said.values()]
+    except msgspec.DecodeError:
         return path.stat().st_size
     total = 0
     for tensor in tensors:

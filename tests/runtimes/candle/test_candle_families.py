@@ -7,12 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from shoal.runtimes.base import Runtime
 from shoal.runtimes.candle.configs import FAMILIES
 from tests.runtimes.torch import made
+from tests.runtimes.torch.families.row import Kind
 from tests.runtimes.torch.families.rows import ROWS
 
+#: A tensor that no encoder has.
+HEAD = torch.ones(3)
 #: In this order: several to a pass, some padded, some alone.
 LENGTHS = [7, 1, 62, 3, 3, 20, 7, 33, 60, 62, 58]
 
@@ -111,10 +116,45 @@ def test_what_it_would_compute_otherwise_is_refused(
         candle.load(made.load(tmp_path, family=family, max_tokens=62))
 
 
-def test_tensors_of_a_model_with_a_head_around_it(candle: Runtime, tmp_path: Path) -> None:
-    """The library finds the encoder inside some of them; where it does not, it says what it misses."""
-    ROWS["bert"].make("masked-lm", tmp_path / "bert")
-    candle.load(made.load(tmp_path / "bert"))
-    ROWS["roberta"].make("masked-lm", tmp_path / "roberta")
-    with made.load_fails("roberta: candding says: cannot find tensor embeddings.word_embeddings"):
-        candle.load(made.load(tmp_path / "roberta", family="roberta", max_tokens=62))
+#: Family -> what stands before the encoder's tensors where a head is around it.
+PREFIXES = {
+    "bert": ("bert.",),
+    "gemma3": ("model.",),
+    "gte": ("new.",),
+    "modernbert": ("model.",),
+    "mpnet": ("mpnet.",),
+    "nomic": ("nomic_bert.", "bert."),
+    "qwen3": ("model.",),
+    "roberta": ("roberta.",),
+}
+
+
+@pytest.mark.parametrize(
+    ("family", "prefix"), [(family, one) for family, own in PREFIXES.items() for one in own]
+)
+def test_tensors_of_a_model_with_a_head_around_it(
+    candle: Runtime, tmp_path: Path, family: str, prefix: str
+) -> None:
+    assert PREFIXES.keys() == FAMILIES.keys()
+    reference = saved(family, tmp_path, COMPUTED[family][0])
+    file = tmp_path / "model.safetensors"
+    stored = load_file(file)
+    save_file({f"{prefix}{name}": one for name, one in stored.items()} | {"head": HEAD}, file)
+    heads = {"dense": {"head": "dense", "pooling": "mean"}}
+    candle.load(made.load(tmp_path, family=family, heads=heads, max_tokens=62))
+    items = items_of(family)
+    expected = made.pooled(reference, items, "mean")
+    np.testing.assert_allclose(made.vectors(made.run(candle, items)), expected, atol=5e-5)
+
+
+@pytest.mark.parametrize("kind", ["masked-lm", "sequence", "tokens"])
+@pytest.mark.parametrize("family", ["bert", "modernbert", "mpnet", "roberta"])
+def test_what_the_reference_saves_of_a_model_with_a_head(
+    candle: Runtime, tmp_path: Path, family: str, kind: Kind
+) -> None:
+    reference = ROWS[family].make(kind, tmp_path)
+    heads = {"dense": {"head": "dense", "pooling": "mean"}}
+    candle.load(made.load(tmp_path, family=family, heads=heads, max_tokens=62))
+    items = items_of(family)
+    expected = made.pooled(reference.base_model, items, "mean")
+    np.testing.assert_allclose(made.vectors(made.run(candle, items)), expected, atol=5e-5)

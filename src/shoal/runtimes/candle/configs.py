@@ -8,7 +8,7 @@ itself is not checked again.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -27,9 +27,14 @@ class Widths(msgspec.Struct, frozen=True):
 
 
 class Keys(msgspec.Struct, frozen=True, kw_only=True):
-    """Keys of a family's config.json."""
+    """Keys of a family's config.json.
+
+    Attributes:
+        prefixes: under which classes with a head store the encoder, where the library knows none.
+    """
 
     vocab_size: int
+    prefixes: ClassVar[tuple[str, ...]] = ()
 
     @property
     def widths(self) -> Widths:
@@ -62,6 +67,7 @@ class Bert(Usual, frozen=True, kw_only=True):
 class Roberta(Usual, frozen=True, kw_only=True):
     """All three are computed alike; the library knows one of them by name."""
 
+    prefixes = ("roberta.",)
     model_type: Literal["roberta", "xlm-roberta", "camembert"]
     is_decoder: Literal[False] = False
 
@@ -71,6 +77,7 @@ class Roberta(Usual, frozen=True, kw_only=True):
 
 
 class MPNet(Usual, frozen=True, kw_only=True):
+    prefixes = ("mpnet.",)
     model_type: Literal["mpnet"]
 
 
@@ -89,6 +96,7 @@ def _thetas(said: dict[Layer, Rope], keys: dict[Layer, str]) -> dict[str, float]
 
 
 class ModernBert(Usual, frozen=True, kw_only=True):
+    prefixes = ("model.",)
     model_type: Literal["modernbert"]
     layer_types: list[Layer] | None = None
     global_attn_every_n_layers: int = 3
@@ -112,6 +120,7 @@ class ModernBert(Usual, frozen=True, kw_only=True):
 class Nomic(Keys, frozen=True, kw_only=True):
     """As its publisher stores it, for code of its own."""
 
+    prefixes = ("nomic_bert.", "bert.")
     model_type: Literal["nomic_bert"]
     n_embd: int
     n_inner: int
@@ -137,6 +146,7 @@ class Nomic(Keys, frozen=True, kw_only=True):
 class Gte(Usual, frozen=True, kw_only=True):
     """As its publisher stores it. How its code skips padding changes no vector."""
 
+    prefixes = ("new.",)
     model_type: Literal["new"]
     logn_attention_scale: Literal[False] = False
     rope_parameters: None = None

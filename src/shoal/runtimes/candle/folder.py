@@ -1,6 +1,6 @@
 """The folder that the library reads a model from: ours, made for the load and gone after it.
 
-Weights are links to the model's own; what says how they are computed is written, so that the library
+Weights are the model's own (`weights`); what says how they are computed is written, so that the library
 guesses nothing. Its layout is that of sentence-transformers.
 """
 
@@ -12,21 +12,18 @@ from typing import Any
 import msgspec
 
 from shoal.errors import ModelLoadFailed
+from shoal.runtimes.candle import weights
+from shoal.runtimes.candle.configs import Keys
 from shoal.runtimes.candle.head import Dense
 from shoal.runtimes.candle.spelling import tokenizer
 
 _WEIGHTS = "model.safetensors"
-_INDEX = "model.safetensors.index.json"
 _MODES = {"mean": "mean_tokens", "cls": "cls_token", "last": "lasttoken"}
 #: `activation_function` of a Dense module by the name that it may have -> as the library knows it.
 _ACTIVATIONS = {
     "Identity": "torch.nn.modules.linear.Identity",
     "Tanh": "torch.nn.modules.activation.Tanh",
 }
-
-
-class _Index(msgspec.Struct):
-    weight_map: dict[str, str]
 
 
 class _Module(msgspec.Struct):
@@ -39,11 +36,11 @@ class _Module(msgspec.Struct):
     use_residual: bool = False
 
 
-def make(folder: Path, model: Path, config: dict[str, Any], vocabulary: int, head: Dense) -> None:
+def make(folder: Path, model: Path, config: dict[str, Any], keys: Keys, head: Dense) -> None:
     """Fill an empty `folder` for the model at `model`. Raises `ModelLoadFailed`, `OSError`."""
-    _link_weights(folder, model)
+    weights.place(folder, model, keys.prefixes)
     _write(folder / "config.json", config)
-    (folder / "tokenizer.json").write_bytes(tokenizer(vocabulary))
+    (folder / "tokenizer.json").write_bytes(tokenizer(keys.vocab_size))
     (folder / "1_Pooling").mkdir()
     _write(folder / "1_Pooling" / "config.json", {f"pooling_mode_{_MODES[head.pooling]}": True})
     modules = [("Transformer", ""), ("Pooling", "1_Pooling")]
@@ -53,25 +50,6 @@ def make(folder: Path, model: Path, config: dict[str, Any], vocabulary: int, hea
         modules.append(("Dense", own))
     types = [{"type": f"sentence_transformers.models.{of}", "path": path} for of, path in modules]
     _write(folder / "modules.json", types)
-
-
-def _link_weights(folder: Path, model: Path) -> None:
-    names = [_WEIGHTS]
-    if not (model / _WEIGHTS).is_file():
-        if not (model / _INDEX).is_file():
-            raise ModelLoadFailed(f"{model} has neither {_WEIGHTS} nor {_INDEX}")
-        names = [_INDEX, *sorted(set(_shards(model / _INDEX)))]
-    for name in names:
-        if Path(name).name != name:
-            raise ModelLoadFailed(f"{model / _INDEX} names a file outside the folder: {name}")
-        (folder / name).symlink_to((model / name).resolve())
-
-
-def _shards(index: Path) -> list[str]:
-    try:
-        return list(msgspec.json.decode(index.read_bytes(), type=_Index).weight_map.values())
-    except msgspec.DecodeError as error:
-        raise ModelLoadFailed(f"{index}: {error}") from None
 
 
 def _project(folder: Path, module: Path) -> None:

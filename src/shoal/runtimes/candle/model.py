@@ -35,7 +35,7 @@ class Model:
         path = Path(load.path)
         keys, config = configs.read(path, load.family)
         with tempfile.TemporaryDirectory(prefix="shoal-candle-") as made:
-            folder.make(Path(made), path, config, keys.vocab_size, head)
+            folder.make(Path(made), path, config, keys, head)
             with library.as_ours(ModelLoadFailed, load.path):
                 self._library = library.open_folder(Path(made), load.max_tokens)
         if self._library.max_length != load.max_tokens:
