@@ -17,7 +17,7 @@ demo: .venv/.core  ## Serve a model on this machine, ask it for vectors, show wh
 	@$(BIN)/shoal demo
 
 fleet: .venv/.torch  ## Serve more models than fit in memory, of every task, and ask each of them.
-contract: .venv/.dev  ## Review a page of a contract with nine of them, and tell what each step cost.
+contract: .venv/.contract  ## Review a page of a contract with nine of them, and tell what each step cost.
 
 fleet: SCRIPT := ask
 contract: SCRIPT := contract
@@ -78,6 +78,11 @@ conformance: .venv/.dev  ## Check every kind of runtime, and write the table of 
 .venv/.torch: .venv/.core
 	@echo "Installing PyTorch into .venv (some minutes the first time) …"
 	@$(PIP) install --quiet $(PIP_ARGS) -c $(LOCK) -e '.[torch]'
+	@touch $@
+
+.venv/.contract: .venv/.torch
+	@echo "Installing OpenAI's client into .venv …"
+	@$(PIP) install --quiet $(PIP_ARGS) -c $(LOCK) openai
 	@touch $@
 
 .venv/.dev: .venv/.torch

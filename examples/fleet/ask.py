@@ -17,9 +17,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from questions import QUESTIONS, Question
 
 import shoal
+from shoal.errors import ShoalError
 
-#: Until the server is up; a request that has to wait for a model's files gets as long.
+#: Until the server is up.
 READY_S = 60.0
+#: For an answer, whose model may have to be read from a slow disk, on cores that others use too.
+ANSWER_S = 300.0
 SHOWN = 110
 
 
@@ -34,7 +37,8 @@ def main() -> None:
     asked = parser.parse_args()
     chosen = [one for one in QUESTIONS if not asked.only or one.model in asked.only]
     together = len(chosen) if asked.at_once else 1
-    with shoal.Client(asked.url) as client, ThreadPoolExecutor(together) as pool:
+    client = shoal.Client(asked.url, timeout_s=ANSWER_S)
+    with client, ThreadPoolExecutor(together) as pool:
         wait(client)
         for number in range(1, asked.rounds + 1):
             print(f"\nRound {number}")
@@ -53,13 +57,16 @@ def wait(client: shoal.Client) -> None:
 
 
 def tell(client: shoal.Client, question: Question) -> None:
-    """One line: what state the model was in, and what it answered. An error is raised."""
+    """One line: what state the model was in, and what it answered. An error ends all."""
     state = client.model(question.model).state
     began = time.perf_counter()
-    computed, answer = question.ask(client, question.model)
+    try:
+        computed, answer = question.ask(client, question.model)
+        for error in computed.errors.values():
+            raise error
+    except ShoalError as error:
+        raise SystemExit(f"{question.task} by {question.model}: {error}") from None
     took_ms = (time.perf_counter() - began) * 1000
-    for error in computed.errors.values():
-        raise error
     print(
         f"{question.model:<36}{question.task:<18}{state:<10}{took_ms:5.0f}"
         f"{len(computed.tokens):6}{computed.tokens.sum():7}  {textwrap.shorten(answer, SHOWN)}",

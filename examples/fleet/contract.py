@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import openai
 import pictures
-from ask import wait
+from ask import ANSWER_S, wait
 from ledger import Ledger, tell
 from openai.types import CompletionUsage
 
@@ -255,7 +255,7 @@ def main() -> None:
     parser.add_argument("--url", default="http://127.0.0.1:8080")
     url = parser.parse_args().url
     with (
-        shoal.Client(url) as client,
+        shoal.Client(url, timeout_s=ANSWER_S) as client,
         openai.OpenAI(base_url=f"{url}/v1", api_key="any") as official,
     ):
         wait(client)

@@ -7,10 +7,12 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
+from openai import OpenAIError
 from openai.types import CompletionUsage
 
 import shoal
 from shoal.client import Encoded, Extracted, Scored
+from shoal.errors import ShoalError
 
 T = TypeVar("T")
 Told = Encoded | Extracted | Scored
@@ -45,16 +47,19 @@ class Ledger:
         ask: Callable[[str], tuple[Told | CompletionUsage, T]],
         shown: Callable[[T], str],
     ) -> T:
-        """Its answer; tokens are as whoever was asked tells them. Raises what failed of it."""
+        """Its answer; tokens are as whoever was asked tells them. An error ends the review."""
         began = time.perf_counter()
-        told, answer = ask(model)
-        took_ms = (time.perf_counter() - began) * 1000
-        if isinstance(told, CompletionUsage):
-            tokens = told.prompt_tokens, told.completion_tokens
-        else:
-            for error in told.errors.values():
-                raise error
-            tokens = int(told.tokens.sum()), 0
+        try:
+            told, answer = ask(model)
+            took_ms = (time.perf_counter() - began) * 1000
+            if isinstance(told, CompletionUsage):
+                tokens = told.prompt_tokens, told.completion_tokens
+            else:
+                for error in told.errors.values():
+                    raise error
+                tokens = int(told.tokens.sum()), 0
+        except (ShoalError, OpenAIError) as error:
+            raise SystemExit(f"{step} by {model}: {error}") from None
         self._rows.append(Row(step, model, runtime_of(self._client, model), took_ms, *tokens))
         tell(step, shown(answer))
         return answer

@@ -23,7 +23,7 @@ RUNTIMES = {
     "paraphrase-MiniLM-L3-v2": "torch",
     "all-MiniLM-L6-v2": "torch",
     "splade-tiny": "torch",
-    "ms-marco-MiniLM-L-12-v2": "torch",
+    "ms-marco-MiniLM-L-12-v2": "onnx",
     "rampart-pii": "torch",
     "smollm2-135m-instruct": "gguf",
 }
