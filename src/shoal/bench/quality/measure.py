@@ -7,15 +7,16 @@ stands on them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
 
-from shoal.bench import report
+from shoal.bench import eight_bits, report
 from shoal.bench.benchmark import Tell, option
+from shoal.bench.failure import BenchFailed
 from shoal.bench.quality import metrics, results
 from shoal.bench.quality.asked import (
     Answer,
@@ -38,6 +39,8 @@ from shoal.bench.quality.sentences import LANGUAGES, sentences
 from shoal.bench.quality.service import service
 from shoal.bench.quality.speech import Clip, clips
 from shoal.bench.serving import Serving
+from shoal.catalog.parse import to_yaml
+from shoal.catalog.resolve import Catalog
 from shoal.client import Client
 
 #: How far apart nDCG@10 may be: less than one query of 259 whose document falls from the first place
@@ -71,6 +74,7 @@ RETRIEVALS = (
     Retrieval("splade-tiny", "sparse"),
     Retrieval("answerai-colbert-small-v1-backbone", "multivector"),
 )
+MODELS = (*dict.fromkeys(one.model for one in RETRIEVALS), _RERANKER, _ENTITIES, _SPEECH, _PICTURES)
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -83,6 +87,7 @@ class Plan(msgspec.Struct, frozen=True):
     receipts: Annotated[int, option("Drawn receipts, in German and English by turns")] = 16
     threads: Annotated[int, option("Compute threads of either side")] = 1
     profile: Annotated[str, option("Profile of Shoal's models; else the usual one")] = ""
+    models: Annotated[tuple[str, ...], option("Which models; else all")] = ()
 
 
 QUICK = Plan(sections=24, reranked=6, sentences=16, clips=3, receipts=2)
@@ -95,25 +100,34 @@ class Result(results.Result, frozen=True):
 def measure(plan: Plan, tell: Tell) -> Result:
     """Every task in turn.
 
+    In 8 bits (`--profile onnx-int8`) those without such a profile are measured too.
+
     Raises:
-        BenchFailed: the data or a library cannot be had, or an item was not answered.
+        BenchFailed: no model of these names is compared, the data or a library cannot be had, or an item
+            was not answered.
         SourceError: a model cannot be fetched.
         Unavailable: the server did not start.
     """
+    if strange := {*plan.models} - {*MODELS}:
+        raise BenchFailed(f"{min(strange)} is not compared; these are: {', '.join(MODELS)}")
+    models = plan.models or MODELS
+    served = dict.fromkeys([*models, _FIRST_STAGE] if _RERANKER in models else models)
+    cards = {}
+    if plan.profile == eight_bits.PROFILE:
+        catalog = Catalog.load()
+        cards = {name: to_yaml(eight_bits.in_8_bits(catalog.card(name))) for name in served}
     tell("fetching the handbook and speech, drawing receipts")
     asked = _Asked(handbook(plan.sections), clips(plan.clips), receipts(plan.receipts))
     profile: dict[str, Any] = {"profile": plan.profile} if plan.profile else {}
-    models = [*dict.fromkeys(one.model for one in RETRIEVALS), _RERANKER]
-    models += [_ENTITIES, _SPEECH, _PICTURES]
     tell("starting shoal serve and the libraries")
     with (
         reference(plan.threads) as libraries,
-        Serving(models, threads=plan.threads, **profile) as serving,
+        Serving([*served], cards=cards, threads=plan.threads, **profile) as serving,
         Client(serving.url, timeout_s=_TIMEOUT_S) as client,
     ):
         both = _Both(service(client), libraries.ask, tell)
         rows = []
-        for row in _rows(both, plan, asked):
+        for row in _rows(both, plan, models, asked):
             tell(f"{row.measure} of {row.model}: {row.ours:.4f}, reference {row.theirs:.4f}")
             rows.append(row)
     packages = ["torch", "transformers", "sentence-transformers"]
@@ -128,13 +142,17 @@ class _Asked(msgspec.Struct, frozen=True):
     receipts: list[Receipt]
 
 
-def _rows(both: _Both, plan: Plan, asked: _Asked) -> Iterator[Row]:
-    yield from _searched(both, asked.book, plan.reranked)
-    for language in LANGUAGES:
-        yield from _found(both, language, plan.sentences)
-    said, wavs = [clip.said for clip in asked.speech], [clip.wav for clip in asked.speech]
-    yield from _heard(both, said, wavs)
-    yield _read(both, asked.receipts)
+def _rows(both: _Both, plan: Plan, models: Container[str], asked: _Asked) -> Iterator[Row]:
+    reranked = plan.reranked if _RERANKER in models else 0
+    yield from _searched(both, asked.book, reranked, models)
+    if _ENTITIES in models:
+        for language in LANGUAGES:
+            yield from _found(both, language, plan.sentences)
+    if _SPEECH in models:
+        said, wavs = [clip.said for clip in asked.speech], [clip.wav for clip in asked.speech]
+        yield from _heard(both, said, wavs)
+    if _PICTURES in models:
+        yield _read(both, asked.receipts)
 
 
 class _Both:
@@ -158,8 +176,13 @@ class _Both:
             return asked.result(), return_
 
 
-def _searched(both: _Both, book: dict[str, list[Section]], reranked: int) -> Iterator[Row]:
+def _searched(
+    both: _Both, book: dict[str, list[Section]], reranked: int, models: Container[str]
+) -> Iterator[Row]:
     for one in RETRIEVALS:
+        again = reranked if one.model == _FIRST_STAGE else 0
+        if one.model not in models and not again:
+            continue
         titles = [section.title for section in book[one.language]]
         bodies = [section.body for section in book[one.language]]
         answers = both.ask(Search(one.model, one.output, titles, bodies))
@@ -167,8 +190,8 @@ def _searched(both: _Both, book: dict[str, list[Section]], reranked: int) -> Ite
         texts = f"{len(titles)} sections, {one.language[:2]}"
         row = _ndcg(f"nDCG@10, {one.output}", one.model, texts, scores, range(len(titles)))
         yield msgspec.structs.replace(row, scores=float(np.abs(scores[0] - scores[1]).max()))
-        if one.model == _FIRST_STAGE:
-            yield _reranked(both, titles, bodies, scores, reranked)
+        if again:
+            yield _reranked(both, titles, bodies, scores, again)
 
 
 def _reranked(

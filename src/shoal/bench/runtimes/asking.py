@@ -6,12 +6,14 @@ import contextlib
 import random
 import time
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.bench.benchmark import Tell
+from shoal.bench.processes import scheduled_s
 from shoal.bench.runtime import Alone, alone
 from shoal.bench.runtimes.sides import Side
 from shoal.bench.texts import MEDIAN_TOKENS, mixed_length, short_length, text
@@ -38,10 +40,12 @@ class Start(msgspec.Struct, frozen=True):
 
 
 class Rounds(msgspec.Struct):
-    """All rounds of a side. `seconds`: of a batch, by `LENGTHS`; `cosine`: the least of a text's vector
-    to the first side's; `rss_bytes`: of the process after the last round."""
+    """All rounds of a side. `seconds`: of a batch, by `LENGTHS`; `cpu_s`: what its process ran meanwhile,
+    which other programs change less; `cosine`: the least of a text's vector to the first side's;
+    `rss_bytes`: of the process after the last round."""
 
     seconds: dict[str, list[float]]
+    cpu_s: dict[str, list[float]]
     cosine: float = 1.0
     rss_bytes: int = 0
 
@@ -76,7 +80,7 @@ async def rounds(
     sides: Sequence[Side], count: int, texts: int, threads: int, tell: Tell
 ) -> dict[str, Rounds]:
     """Every side gets the same texts in one batch, while the others wait; the first round warms up."""
-    found = {side.name: Rounds({lengths: [] for lengths in LENGTHS}) for side in sides}
+    found = {side.name: Rounds(_by_lengths(), _by_lengths()) for side in sides}
     async with contextlib.AsyncExitStack() as stack:
         loaded = [(side, await _loaded(stack, side, threads)) for side in sides]
         for number in range(count + 1):
@@ -84,15 +88,20 @@ async def rounds(
                 rng = random.Random(f"{lengths} {number}")
                 drawn = [text(rng, length(rng)) for _ in range(texts)]
                 said = [await _round(runtime, side, drawn) for side, runtime in loaded]
-                for side, (seconds, vectors) in zip(sides, said, strict=True):
-                    tell(f"{side.name}, {lengths} lengths: {texts / seconds:,.0f} texts/s")
+                for side, one in zip(sides, said, strict=True):
+                    tell(f"{side.name}, {lengths} lengths: {texts / one.seconds:,.0f} texts/s")
                     own = found[side.name]
-                    own.cosine = min(own.cosine, _least_cosine(vectors, said[0][1]))
+                    own.cosine = min(own.cosine, _least_cosine(one.vectors, said[0].vectors))
                     if number:
-                        own.seconds[lengths].append(seconds)
+                        own.seconds[lengths].append(one.seconds)
+                        own.cpu_s[lengths].append(one.cpu_s)
         for side, runtime in loaded:
             found[side.name].rss_bytes = (await runtime.ask(AskStats(), Stats)).rss_bytes
     return found
+
+
+def _by_lengths() -> dict[str, list[float]]:
+    return {lengths: [] for lengths in LENGTHS}
 
 
 async def _loaded(stack: contextlib.AsyncExitStack, side: Side, threads: int) -> Alone:
@@ -101,12 +110,21 @@ async def _loaded(stack: contextlib.AsyncExitStack, side: Side, threads: int) ->
     return runtime
 
 
-async def _round(runtime: Alone, side: Side, texts: list[str]) -> tuple[float, Vectors]:
-    """Seconds of one batch of these texts, which are tokenized before; and its vectors."""
+class _Asked(NamedTuple):
+    seconds: float
+    cpu_s: float
+    vectors: Vectors
+
+
+async def _round(runtime: Alone, side: Side, texts: list[str]) -> _Asked:
+    """One batch of these texts, which are tokenized before."""
     batch = _batch(side, side.tokens(texts))
+    ran_s, _ = scheduled_s([runtime.process.pid])
     began = time.perf_counter()
     done = await runtime.ask(batch, Done)
-    return time.perf_counter() - began, from_wire(done.arrays[side.head])
+    seconds = time.perf_counter() - began
+    cpu_s = scheduled_s([runtime.process.pid])[0] - ran_s
+    return _Asked(seconds, cpu_s, from_wire(done.arrays[side.head]))
 
 
 def _batch(side: Side, items: list[list[int]]) -> Run:

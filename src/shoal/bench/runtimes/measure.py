@@ -78,10 +78,13 @@ def table(result: Result) -> str:
     plan, measured = result.plan, result.measured
     head = ["", "Shoal MB", "added MB", "hello s", "loaded s", "first vector s", "RSS MB"]
     weight = report.table(head, [_weight(side) for side in measured])
-    head = ["texts/s", *LENGTHS, *(f"ratio, {lengths}" for lengths in LENGTHS), "cosine ≥"]
-    speed = report.table(head, [_speed(side, measured[0], plan.texts) for side in measured])
+    ratios = [f"ratio, {lengths}" for lengths in LENGTHS]
+    rows = [_speed(side, measured[0], plan.texts) for side in measured]
+    speed = report.table(["texts/s", *LENGTHS, *ratios, "cosine ≥"], rows)
+    rows = [_cpu(side, measured[0], plan.texts) for side in measured]
+    cpu = report.table(["CPU ms/text", *LENGTHS, *ratios], rows)
     told = f"{plan.model}, {plan.threads} thread(s), {plan.texts} texts a batch"
-    return f"{told}\n\n{weight}\n\n{speed}"
+    return "\n\n".join([told, weight, speed, cpu])
 
 
 def _weight(side: Measured) -> list[object]:
@@ -91,11 +94,19 @@ def _weight(side: Measured) -> list[object]:
 
 
 def _speed(side: Measured, first: Measured, texts: int) -> list[object]:
-    """Ratios are those of the rounds, the same texts on both sides; their median."""
     ours, theirs = side.rounds.seconds, first.rounds.seconds
     rates = [texts / statistics.median(ours[lengths]) for lengths in LENGTHS]
-    ratios = [
-        statistics.median(b / a for a, b in zip(ours[lengths], theirs[lengths], strict=True))
-        for lengths in LENGTHS
-    ]
-    return [side.name, *rates, *(f"{ratio:.2f}×" for ratio in ratios), f"{side.rounds.cosine:.6f}"]
+    return [side.name, *rates, *_ratios(ours, theirs), f"{side.rounds.cosine:.6f}"]
+
+
+def _cpu(side: Measured, first: Measured, texts: int) -> list[object]:
+    """Ratios here are of what a second of a core does."""
+    ours, theirs = side.rounds.cpu_s, first.rounds.cpu_s
+    costs_ms = [statistics.median(ours[lengths]) / texts * 1e3 for lengths in LENGTHS]
+    return [side.name, *costs_ms, *_ratios(ours, theirs)]
+
+
+def _ratios(ours: dict[str, list[float]], theirs: dict[str, list[float]]) -> list[str]:
+    """Those of the rounds, the same texts on both sides; their median."""
+    pairs = (zip(ours[lengths], theirs[lengths], strict=True) for lengths in LENGTHS)
+    return [f"{statistics.median(b / a for a, b in pair):.2f}×" for pair in pairs]

@@ -7,6 +7,7 @@ from typing import get_args
 import msgspec
 from tokenizers import Tokenizer
 
+from shoal.bench.eight_bits import in_8_bits
 from shoal.catalog.card import Card, Profile, RuntimeKind
 from shoal.catalog.fetch import fetch
 from shoal.catalog.resolve import Catalog
@@ -45,7 +46,7 @@ class Side:
             )
         if (lacking := missing(self.kind)) is not None:
             raise ConfigError(f"--kinds: {lacking}")
-        card = Catalog.load().card(own or model)
+        card = in_8_bits(Catalog.load().card(own or model))
         folder = fetch(card, cache_dir=None, offline=False)
         profile = _profile(card, self.kind, named)
         load = load_of(card, loaded_of(card, folder, profile, CommonSettings()), profile)
