@@ -1,6 +1,5 @@
 import json
 import socket
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from shoal.cli import checks
-from shoal.cli.checks import Finding
-from shoal.cli.installing import install
+from shoal.cli.finding import Finding, attempt
 from shoal.cli.main import app
 from shoal.errors import ConfigError
-from shoal.runtimes import packages
 from shoal.settings import GatewaySettings, WorkerSettings
 from tests.catalog.made import sentence_files, write
 
@@ -57,20 +54,6 @@ def test_without_its_libraries_no_images_are_decoded(monkeypatch: pytest.MonkeyP
     assert "shoal[media]" in found.todo
 
 
-def test_torch_is_missed_only_by_who_has_no_other_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
-    def version(package: str) -> str:
-        if package == "torch":
-            raise metadata.PackageNotFoundError(package)
-        return "1"
-
-    monkeypatch.setattr("shoal.cli.checks.metadata.version", version)
-    found = checks.torch()
-    assert (found.verdict, found.todo) == ("warn", install("torch"))
-    monkeypatch.setattr(packages, "NEEDED", {"onnx": ("not_there_at_all",)})
-    monkeypatch.setattr(checks, "NEEDED", packages.NEEDED)
-    assert checks.torch().verdict == "fail"
-
-
 def test_what_is_wrong_is_told_with_what_to_do(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
@@ -93,7 +76,7 @@ def test_a_check_that_raises_is_a_finding() -> None:
     def broken() -> Finding:
         raise ConfigError("it broke")
 
-    assert checks.attempt("x", broken) == Finding("x", "fail", "it broke", "see the message")
+    assert attempt("x", broken) == Finding("x", "fail", "it broke", "see the message")
 
 
 def test_disk_and_memory_have_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,8 @@ tasks:
   encode: {dense: {dim: 8}}
 max_tokens: 64
 profiles:
-  cpu: {runtime: onnx, options: {weights: int8}}
+  cpu: {runtime: onnx, options: {weights: int8}, measured: "twice the texts, no score moves"}
+  onnx-shipped: {runtime: onnx, options: {weights: shipped}, measured: a score moves by 0.1}
   default: {runtime: torch}
 """
 
@@ -29,7 +30,6 @@ def settings(folder: Path, *models: str, **more: object) -> WorkerSettings:
 def needs(monkeypatch: pytest.MonkeyPatch, **modules: str) -> None:
     needed = {kind: (module,) for kind, module in modules.items()}
     monkeypatch.setattr(packages, "NEEDED", needed)
-    monkeypatch.setattr("shoal.cli.explain.NEEDED", needed)
 
 
 def test_it_says_what_is_chosen_and_why(
@@ -39,7 +39,12 @@ def test_it_says_what_is_chosen_and_why(
     explain(settings(tmp_path, "small"))
     told = capsys.readouterr().out
     assert "small: runtime onnx, int8, profile cpu" in told
+    assert "  measured twice the texts, no score moves" in told
     assert "not      default (runtime torch): comes after it" in told
+    assert (
+        "not      onnx-shipped (runtime onnx): for other devices, or with --profile onnx-shipped; "
+        "a score moves by 0.1"
+    ) in told
     assert "threads  2 (the lane’s), weights: int8" in told
     assert "packages msgspec " in told
 

@@ -30,7 +30,7 @@ def task(run: Run) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def open_serving() -> Iterator[Serving]:
-    with Serving([ENCODER, RERANKER]) as running:
+    with Serving([ENCODER, RERANKER], profile="default") as running:  # numbers of the reference
         yield running
 
 

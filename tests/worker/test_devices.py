@@ -37,3 +37,28 @@ def test_profiles_go_from_the_special_to_the_general() -> None:
     assert kinds_of("cpu", None)[-1] == "cpu"
     assert kinds_of("cuda:1", None) == ("cuda",)
     assert kinds_of("cpu", "default") == ("default",)
+
+
+@pytest.mark.parametrize(
+    ("flags", "kinds"),
+    [
+        ("fpu avx2 avx512f avx512bw", ("cpu",)),
+        ("fpu avx2 avx_vnni", ("cpu-int8", "cpu")),
+        ("fpu avx512_vnni avx512_bf16", ("cpu-int8", "cpu-bf16", "cpu")),
+        ("fpu amx_bf16", ("cpu-bf16", "cpu")),
+    ],
+)
+def test_a_processor_is_known_by_its_flags(
+    flags: str, kinds: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = f"processor\t: 0\nflags\t\t: {flags}\nbugs\t\t: avx512_bf16 avx_vnni\n"
+    monkeypatch.setattr("pathlib.Path.read_text", lambda _: told)
+    assert kinds_of("cpu", None) == kinds
+
+
+def test_elsewhere_than_on_linux_nothing_is_known_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(_: object) -> str:
+        raise FileNotFoundError
+
+    monkeypatch.setattr("pathlib.Path.read_text", none)
+    assert kinds_of("cpu", None) == ("cpu",)

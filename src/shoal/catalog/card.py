@@ -79,6 +79,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
         threads: CPU threads that its batches use; None: those of the lane, the worker's setting.
         sequences: that are generated at once.
         held_mb: as `Memory.held_mb`, where this one's runtime or numbers are others.
+        measured: what it gains and moves against float32, in a few words; why it stands where it does.
         options: passed to the runtime as they are, in `Load.options`.
     """
 
@@ -90,6 +91,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     threads: int | None = None
     sequences: int = 8
     held_mb: float | None = None
+    measured: str | None = None
     cost: CostSeed = CostSeed()
     options: dict[str, Any] = {}
 

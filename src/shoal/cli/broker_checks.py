@@ -11,7 +11,7 @@ from shoal.broker.answers import ApiError
 from shoal.broker.connection import Connection
 from shoal.broker.server import BrokerServer, find_binary
 from shoal.cli.asking import ANSWER_S
-from shoal.cli.checks import Finding
+from shoal.cli.finding import Finding
 from shoal.errors import ShoalError
 from shoal.settings import CommonSettings
 

@@ -1,120 +1,38 @@
 """What can be wrong with this machine or its settings: one function a matter, each a `Finding`.
 
-Each tells what was seen and, unless all is well, what to do. torch is asked in a process of its
-own: this one must stay light.
+Each tells what was seen and, unless all is well, what to do. Kinds of runtime have checks of their
+own (`runtime_checks`).
 """
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
 import socket
-import subprocess
-import sys
-from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
-
-import msgspec
 
 from shoal import cores
 from shoal.cli.context import serving_on
+from shoal.cli.finding import Finding
 from shoal.cli.installing import install
 from shoal.errors import ShoalError, SourceError
-from shoal.runtimes.packages import NEEDED, missing
 from shoal.settings import GatewaySettings, WorkerSettings
-
-Verdict = Literal["ok", "warn", "fail"]
 
 MB = 1024 * 1024
 #: Room for a few small models; below the second one a download will not fit.
 LOW_DISK_MB, NO_DISK_MB = 2048, 256
 #: torch alone takes about 300 MB in a process.
 LOW_MEMORY_MB, NO_MEMORY_MB = 2048, 512
-TORCH_IMPORT_S = 120
 #: Those of the extra `media`.
 MEDIA_PACKAGES = ("pillow", "pypdfium2", "soundfile")
-_WITHOUT_TORCH = "no images but OCR, no speech, no encoders but BERT, DistilBERT and RoBERTa"
-
-_ASK_TORCH = """
-import json, torch
-gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-print(json.dumps({"version": torch.__version__, "threads": torch.get_num_threads(), "gpus": gpus}))
-"""
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """What one check saw. `todo` says what to do about it."""
-
-    check: str
-    verdict: Verdict
-    seen: str
-    todo: str = ""
 
 
 def python() -> Finding:
     """The interpreter; an older one could not have imported this."""
     where = f"{platform.system()} {platform.machine()}, {cores.usable()} cores for this process"
     return Finding("python", "ok", f"{platform.python_version()}, {where}")
-
-
-def torch() -> Finding:
-    """That torch is there, that it imports, and the devices it sees."""
-    try:
-        metadata.version("torch")
-    except metadata.PackageNotFoundError:
-        verdict: Verdict = "warn" if _runtimes() else "fail"
-        return Finding("torch", verdict, f"not installed: {_WITHOUT_TORCH}", install("torch"))
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", _ASK_TORCH],
-            capture_output=True,
-            text=True,
-            timeout=TORCH_IMPORT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return Finding("torch", "fail", f"import took over {TORCH_IMPORT_S} s", "look at the disk")
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["it died without a word"])[-1]
-        return Finding("torch", "fail", f"import failed: {last}", "install torch anew")
-    told = json.loads(done.stdout.splitlines()[-1])
-    devices = ", ".join(told["gpus"]) or "cpu only"
-    return Finding("torch", "ok", f"{told['version']}, {devices}, {told['threads']} threads")
-
-
-def _runtimes() -> list[str]:
-    """The kinds of runtime whose packages are installed."""
-    return [kind for kind in NEEDED if missing(kind) is None]
-
-
-def onnx() -> Finding:
-    """The library that models shipped as ONNX graphs are computed by, and encoders without torch."""
-    return _library("onnx", "onnxruntime", "no models that read pictures")
-
-
-def gguf() -> Finding:
-    """llama.cpp, as a library."""
-    return _library("gguf", "xllamacpp", "no texts by llama.cpp")
-
-
-def _library(kind: str, package: str, without: str) -> Finding:
-    try:
-        return Finding(kind, "ok", f"{package} {metadata.version(package)}")
-    except metadata.PackageNotFoundError:
-        return Finding(kind, "warn", f"{package} not installed: {without}", install(kind))
-
-
-def candle() -> Finding:
-    """The library of the runtime `candle`, which no card of the catalog asks for by itself."""
-    try:
-        return Finding("candle", "ok", f"candding {metadata.version('candding')}")
-    except metadata.PackageNotFoundError:
-        seen = f"not installed; cards that say `runtime: candle` need it: {install('candle')}"
-        return Finding("candle", "ok", seen)
 
 
 def tokenizers() -> Finding:
@@ -245,11 +163,3 @@ def _cgroup_room() -> int:
         return limit - int((folder / "memory.current").read_text())
     except (OSError, ValueError):  # no cgroup v2 here, or no limit ("max")
         return 1 << 62
-
-
-def attempt(name: str, check: Callable[[], Finding]) -> Finding:
-    """Run a check; whatever it raises becomes a finding, so that the others still run."""
-    try:
-        return check()
-    except (ShoalError, OSError) as error:
-        return Finding(name, "fail", str(error), "see the message")

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from shoal.cli import checks
+from shoal.cli import checks, runtime_checks
 from shoal.cli.asking import BROKER
-from shoal.cli.checks import Finding
 from shoal.cli.context import Given, state_dir
+from shoal.cli.finding import Check, Finding, attempt
 from shoal.cli.flags import takes
 from shoal.cli.models import CATALOG
 from shoal.cli.output import AsJson, print_json
@@ -32,7 +31,7 @@ CHECKED = (*BROKER, "broker_binary", "store_dir", *CATALOG, "host", "port")
 
 @takes(GatewaySettings, only=CHECKED)
 def doctor(given: Given, models: Models = None, as_json: AsJson = False) -> None:
-    """Check broker, models, ports, torch, disk and memory, and say what to do.
+    """Check broker, models, ports, runtimes, disk and memory, and say what to do.
 
     Give it what `shoal serve` is given. Exit code 1 if something fails.
     """
@@ -40,7 +39,7 @@ def doctor(given: Given, models: Models = None, as_json: AsJson = False) -> None
     settings, worker = given.load(GatewaySettings), given.load(WorkerSettings)
     findings = []
     for name, check in _checks(settings, worker):
-        findings.append(checks.attempt(name, check))
+        findings.append(attempt(name, check))
         if not as_json:
             _show(findings[-1])
     if as_json:
@@ -49,14 +48,12 @@ def doctor(given: Given, models: Models = None, as_json: AsJson = False) -> None
         raise typer.Exit(1)
 
 
-def _checks(
-    settings: GatewaySettings, worker: WorkerSettings
-) -> list[tuple[str, Callable[[], Finding]]]:
+def _checks(settings: GatewaySettings, worker: WorkerSettings) -> list[tuple[str, Check]]:
     from shoal.catalog import cache
     from shoal.cli import broker_checks
 
     store = Path(settings.store_dir).expanduser() if settings.store_dir else state_dir()
-    brokers: list[tuple[str, Callable[[], Finding]]] = (
+    brokers: list[tuple[str, Check]] = (
         [("broker", lambda: asyncio.run(broker_checks.reachable(settings)))]
         if settings.broker_url
         else [("broker", lambda: asyncio.run(broker_checks.starts(settings)))]
@@ -64,14 +61,12 @@ def _checks(
     return [
         ("python", checks.python),
         *brokers,
-        ("torch", checks.torch),
-        ("candle", checks.candle),
-        ("onnx", checks.onnx),
-        ("gguf", checks.gguf),
+        *runtime_checks.kinds(),
         ("tokenizers", checks.tokenizers),
         ("media", checks.media),
         ("catalog", partial(checks.catalog, settings)),
         ("models", partial(checks.models, worker)),
+        ("runs", partial(runtime_checks.runs, worker)),
         ("port", partial(checks.port, settings)),
         ("cache", partial(checks.disk, "cache", cache.root(settings.cache_dir))),
         ("store", partial(checks.disk, "store", store)),

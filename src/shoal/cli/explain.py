@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Iterator
 
-from shoal.catalog.card import Card
+from shoal.catalog.card import Card, Profile
 from shoal.catalog.choice import Choice, chosen
 from shoal.catalog.fetch import cached
 from shoal.catalog.infer import card_for
 from shoal.catalog.resolve import Catalog
 from shoal.cli.installing import install
-from shoal.runtimes.packages import NEEDED, missing
+from shoal.runtimes.packages import missing, versions
 from shoal.settings import WorkerSettings
 from shoal.worker.devices import lanes_of
 from shoal.worker.lanespec import LaneSpec
@@ -46,11 +45,17 @@ def _lines(card: Card, lane: LaneSpec, settings: WorkerSettings) -> Iterator[str
     kind = choice.profile.runtime
     yield f"{card.name}: {cannot}runtime {kind}, {_dtype(choice)}, profile {choice.name}"
     yield f"  why      {_why(choice)}"
+    if choice.profile.measured is not None:
+        yield f"  measured {choice.profile.measured}"
     if cannot:
         yield f"  install  {install(kind)}"
     for passed in choice.passed:
         why = "comes after it" if passed.why is None else passed.why
-        yield f"  not      {passed.name} (runtime {passed.profile.runtime}): {why}"
+        yield f"  not      {_told(passed.name, passed.profile, why)}"
+    suited = {choice.name, *(passed.name for passed in choice.passed)}
+    for name in [name for name in card.profiles if name not in suited]:
+        why = f"for other devices, or with --profile {name}"
+        yield f"  not      {_told(name, card.profiles[name], why)}"
     profile = choice.profile
     if card.tasks.generate is not None:
         yield f"  at once  {profile.sequences} texts that are generated"
@@ -63,8 +68,13 @@ def _lines(card: Card, lane: LaneSpec, settings: WorkerSettings) -> Iterator[str
     options = "".join(f", {key}: {value}" for key, value in profile.options.items())
     yield f"  threads  {threads}{' (the lane’s)' * (not profile.threads)}{options}"
     yield f"  files    {_files(card, settings)}"
-    if packages := _packages(kind):
+    if packages := versions(kind):
         yield f"  packages {packages}"
+
+
+def _told(name: str, profile: Profile, why: str) -> str:
+    measured = "" if profile.measured is None else f"; {profile.measured}"
+    return f"{name} (runtime {profile.runtime}): {why}{measured}"
 
 
 def _dtype(choice: Choice) -> str:
@@ -86,15 +96,3 @@ def _files(card: Card, settings: WorkerSettings) -> str:
     size = card.memory.weights_mb
     told = "" if size is None else f" ({size:.0f} MB)"
     return f"{folder}{told}" if folder is not None else f"not fetched yet{told}"
-
-
-def _packages(kind: str) -> str:
-    return ", ".join(_versions(NEEDED.get(kind, ())))
-
-
-def _versions(modules: Iterable[str]) -> Iterator[str]:
-    for module in modules:
-        try:
-            yield f"{module} {version(module)}"
-        except PackageNotFoundError:
-            yield f"{module} (not installed)"

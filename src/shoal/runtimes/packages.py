@@ -5,6 +5,7 @@ Asked before a runtime is started: a process that cannot start tells the same, t
 
 from __future__ import annotations
 
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 #: Kind -> modules, which have their packages' names. Each kind is an extra by its own name.
@@ -33,3 +34,15 @@ def told(kind: str, module: str) -> str:
         f"the {kind} runtime needs the package '{module}': pip install 'shoal[{kind}]' in the "
         "environment of its worker (`shoal doctor` writes the command out)"
     )
+
+
+def versions(kind: str) -> str:
+    """The packages of a kind, each with the version that is installed here."""
+    return ", ".join(_version(module) for module in NEEDED.get(kind, ()))
+
+
+def _version(module: str) -> str:
+    try:
+        return f"{module} {version(module)}"
+    except PackageNotFoundError:
+        return f"{module} ({'no version told' if find_spec(module) else 'not installed'})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterator
 from pathlib import Path
 
 from shoal import cores
@@ -10,6 +11,13 @@ from shoal.settings import WorkerSettings
 from shoal.worker.lanespec import LaneSpec
 
 KINDS = ("cpu", "cuda", "mps")
+#: Kinds of processors, the fastest products first -> flags, one of which each of them has.
+SPECIAL = {
+    # Sums of 8-bit products in 32 bits: Cascade Lake, Zen 4, Alder Lake and later. Without them
+    # onnxruntime adds pairs in 16 bits, where large ones are cut off.
+    "cpu-int8": ("avx512_vnni", "avx_vnni"),
+    "cpu-bf16": ("avx512_bf16", "amx_bf16"),  # Cooper Lake, Zen 4 and later
+}
 
 
 def lanes_of(settings: WorkerSettings) -> list[LaneSpec]:
@@ -50,16 +58,21 @@ def kinds_of(device: str, profile: str | None) -> tuple[str, ...]:
     if profile is not None:
         return (profile,)
     kind = device.partition(":")[0]
-    return ("cpu-bf16", "cpu") if kind == "cpu" and _multiplies_bfloat16() else (kind,)
+    return (*_special(_flags()), "cpu") if kind == "cpu" else (kind,)
 
 
-def _multiplies_bfloat16() -> bool:
-    """Whether the CPU has instructions for bfloat16 products (Zen 4, Cooper Lake and later)."""
+def _special(flags: Container[str]) -> Iterator[str]:
+    """What a processor with these flags multiplies beside float32."""
+    return (kind for kind, any_of in SPECIAL.items() if any(flag in flags for flag in any_of))
+
+
+def _flags() -> set[str]:
+    """Of this processor, as Linux has them; elsewhere none."""
     try:
-        flags = Path("/proc/cpuinfo").read_text().partition("flags")[2].partition("\n")[0].split()
+        text = Path("/proc/cpuinfo").read_text()
     except OSError:
-        return False
-    return not {"avx512_bf16", "amx_bf16"}.isdisjoint(flags)
+        return set()
+    return set(text.partition("flags")[2].partition("\n")[0].split())
 
 
 def _found() -> list[str]:
