@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,9 @@ def test_a_refusal_is_the_error_of_the_command(gateway: ScriptedGateway) -> None
         (["--field", "text"], b"[", "stdin:1: not JSON"),
         (["--field", "text"], b"[]", "stdin:1: a JSON object is needed, not list"),
         (["--field", "text"], b'{"text": 1}', "field 'text' is not a string"),
+        ([], b"", "no texts: stdin is empty"),
+        (["--field", "text"], b"\n \n", "no texts: stdin is empty"),
+        (["-f", os.devnull], b"1", "no texts: /dev/null is empty"),
         (["1", "-o", "x.txt"], b"", "name it .npy or .jsonl"),
         (["1", "-o", "/nowhere/x.npy"], b"", "--output /nowhere/x.npy: No such file"),
     ],

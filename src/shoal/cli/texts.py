@@ -25,7 +25,7 @@ def gather(arguments: list[str], file: str | None, field: str | None) -> list[st
         field: each line is a JSON object, with the text in this field.
 
     Raises:
-        ConfigError: no texts or two sources, or a file or line that cannot be read.
+        ConfigError: no texts, or two sources, or a file or line that cannot be read.
     """
     if arguments and (file or field):
         raise ConfigError("give texts on the command line or --file, not both")
@@ -33,12 +33,14 @@ def gather(arguments: list[str], file: str | None, field: str | None) -> list[st
         return arguments
     if file is None and sys.stdin.isatty():
         raise ConfigError("no texts: give them as arguments, with --file, or through a pipe")
-    name = file or STDIN
-    lines = [line.rstrip("\n") for line in io.StringIO(_read(name), newline=None)]
-    if field is None:
-        return lines
-    name = "stdin" if name == STDIN else name
-    return [_field(line, field, f"{name}:{n}") for n, line in enumerate(lines, 1) if line.strip()]
+    lines = [line.rstrip("\n") for line in io.StringIO(_read(file or STDIN), newline=None)]
+    name = "stdin" if file in (None, STDIN) else file
+    if field is not None:
+        kept = [(n, line) for n, line in enumerate(lines, 1) if line.strip()]
+        lines = [_field(line, field, f"{name}:{n}") for n, line in kept]
+    if not lines:
+        raise ConfigError(f"no texts: {name} is empty; a text a line is read there")
+    return lines
 
 
 def gather_items(

@@ -16,7 +16,7 @@ from msgspec import Meta
 from shoal.errors import InvalidRequest, PayloadTooLarge, nearest
 from shoal.values import GenerateParams, GrammarKind
 
-#: Options travel inside every unit. Grammars of 64 KiB are the largest that compile in a second or so.
+#: Options travel inside every unit. Grammars of 64 KiB are the largest that compile in a second or two.
 TEXT_MOST_BYTES = 64 * 1024
 #: OpenAI takes 4; each is looked for after every token.
 STOPS_MOST, STOP_MOST_CHARACTERS = 16, 256

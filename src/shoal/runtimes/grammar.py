@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from shoal.errors import InvalidRequest, bounded
 from shoal.runtimes.steps import check_steps
+from shoal.runtimes.trial import TRIED_FROM, Trials, limits
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
@@ -29,8 +30,6 @@ _JSON: Any = {
     "item_separator": ", ",
     "key_separator": ": ",
 }
-#: A lexer's states hold 1 to 2 kB each, and the library allows 250,000: too much for one request.
-_MOST_STATES = 20_000
 #: Compiled ones that are kept of one model.
 _KEPT = 64
 _NOTHING = "no token of the model's may follow here, nor may the text end"
@@ -84,15 +83,21 @@ class Grammar:
 
 
 class Grammars:
-    """Those of one model: what was compiled is kept, and compiled in a thread of its own."""
+    """Those of one model: what was compiled is kept, and compiled in threads of their own.
 
-    def __init__(self, tokenizer: Path, vocabulary: int) -> None:
+    Those that may take seconds have one for themselves, so that the others do not wait for them.
+    """
+
+    def __init__(self, tokenizer: Path, vocabulary: int, trials: Trials | None = None) -> None:
         """`vocabulary`: of the model's logits, which may be more than the tokenizer knows."""
         self._path, self._vocabulary = tokenizer, vocabulary
         self._tokenizer: LLTokenizer | None = None
-        self._compiled: OrderedDict[tuple[str, str], Grammar] = OrderedDict()
+        self._reading = threading.Lock()  # guards `_tokenizer`
+        self._compiled: OrderedDict[tuple[str, str], Grammar | InvalidRequest] = OrderedDict()
         self._lock = threading.Lock()  # guards `_compiled`
+        self._trials = trials or Trials()
         self._threads = ThreadPoolExecutor(1, "grammars")
+        self._long = ThreadPoolExecutor(1, "long-grammars")
 
     def of(self, kind: str, text: str) -> Future[Grammar]:
         """A text's grammar, at its beginning.
@@ -100,40 +105,63 @@ class Grammars:
         The future raises `InvalidRequest` that says what is wrong with the grammar, or that this process
         has not what it needs.
         """
+        known = self._known(kind, text)
+        if known is None:
+            threads = self._threads if len(text) < TRIED_FROM else self._long
+            return threads.submit(self._ready, kind, text)
+        done: Future[Grammar] = Future()
+        if isinstance(known, InvalidRequest):
+            done.set_exception(known)
+        else:
+            done.set_result(known.anew())
+        return done
+
+    def _known(self, kind: str, text: str) -> Grammar | InvalidRequest | None:
         with self._lock:
             known = self._compiled.get((kind, text))
-            if known is None:
-                return self._threads.submit(self._compile, kind, text)
-            self._compiled.move_to_end((kind, text))
-        done: Future[Grammar] = Future()
-        done.set_result(known.anew())
-        return done
+            if known is not None:
+                self._compiled.move_to_end((kind, text))
+            return known
 
     def close(self) -> None:
         """Nothing is asked for any more."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+        self._long.submit(self._trials.end)
+        self._long.shutdown(wait=False)
+
+    def _ready(self, kind: str, text: str) -> Grammar:
+        known = self._known(kind, text)  # another sequence of the same request may have come first
+        if known is None:
+            try:
+                known = self._compile(kind, text)
+            except InvalidRequest as error:
+                known = error
+            with self._lock:
+                self._compiled[kind, text] = known
+                while len(self._compiled) > _KEPT:
+                    self._compiled.popitem(last=False)
+        if isinstance(known, InvalidRequest):
+            raise known
+        return known.anew()
 
     def _compile(self, kind: str, text: str) -> Grammar:
         try:
-            from llguidance import LLMatcher, LLParserLimits
+            from llguidance import LLMatcher
         except ImportError:
             raise InvalidRequest(
                 "a grammar needs the package 'llguidance' where the model runs: "
                 "pip install 'shoal[grammar]'"
             ) from None
-        if self._tokenizer is None:
-            self._tokenizer = _read(self._path)
-        limits = LLParserLimits(max_lexer_states=_MOST_STATES, verbose_errors=False)
+        with self._reading:
+            if self._tokenizer is None:
+                self._tokenizer = _read(self._path)
         source = _source(kind, text)
-        matcher = LLMatcher(self._tokenizer, source, log_level=0, limits=limits)
+        if len(text) >= TRIED_FROM:
+            self._trials.check(source)
+        matcher = LLMatcher(self._tokenizer, source, log_level=0, limits=limits())
         if matcher.is_error():
             raise _refused(matcher.get_error())
-        grammar = Grammar(matcher, self._tokenizer.eos_token, self._vocabulary)
-        with self._lock:
-            self._compiled[kind, text] = grammar
-            while len(self._compiled) > _KEPT:
-                self._compiled.popitem(last=False)
-        return grammar.anew()
+        return Grammar(matcher, self._tokenizer.eos_token, self._vocabulary)
 
 
 def _read(path: Path) -> LLTokenizer:
