@@ -16,6 +16,12 @@ from shoal.catalog.sentence_transformers import Pipeline
 from shoal.errors import CardError
 
 
+class Reader(msgspec.Struct, frozen=True):
+    """`text_config`: of the part that reads tokens, where a model has others beside it."""
+
+    max_position_embeddings: int | None = None
+
+
 class Config(msgspec.Struct, frozen=True):
     """The keys of `config.json` that a card follows from."""
 
@@ -33,6 +39,7 @@ class Config(msgspec.Struct, frozen=True):
     num_labels: int | None = None
     sentence_transformers: dict[str, Any] | None = None
     sbert_ce_default_activation_function: str | None = None
+    text_config: Reader | None = None
 
     @property
     def labels(self) -> int:
@@ -53,6 +60,12 @@ class Config(msgspec.Struct, frozen=True):
     def width(self) -> int | None:
         """Of a token's vector, by whatever key its family has."""
         return _said(self.hidden_size, self.dim, self.d_model, self.n_embd)
+
+    @property
+    def positions(self) -> int | None:
+        """Likewise, how many tokens have one."""
+        reader = self.text_config or Reader()
+        return _said(self.max_position_embeddings, self.n_positions, reader.max_position_embeddings)
 
     @property
     def code(self) -> str:
@@ -122,7 +135,7 @@ def family_in(config: Config, found: Found, *, trained: bool) -> Family:
 def max_tokens(encoder: Found, config: Config, family: Family, pipeline: Pipeline) -> int:
     """The longest text in tokens. Raises `CardError` if no file says so."""
     limits = []
-    positions = _said(config.max_position_embeddings, config.n_positions, family.positions)
+    positions = _said(config.positions, family.positions)
     if positions is not None:
         limits.append(positions - _unused_positions(config, family))
     if pipeline.max_seq_length is not None:

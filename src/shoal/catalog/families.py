@@ -117,6 +117,12 @@ FAMILIES: dict[str, Family] = {
             code=("NewModel", "GteModel"),
         ),
         Family("gemma3", ("gemma3_text",), ("Gemma3TextModel",), ("Gemma3ForCausalLM",)),
+        Family(
+            "idefics3",
+            ("idefics3", "smolvlm"),
+            generators=("Idefics3ForConditionalGeneration", "SmolVLMForConditionalGeneration"),
+            media=("image",),
+        ),
         Family("llama", ("llama",), ("LlamaModel",), ("LlamaForCausalLM",)),
         Family("mistral", ("mistral",), ("MistralModel",), ("MistralForCausalLM",)),
         Family("qwen2", ("qwen2",), ("Qwen2Model",), ("Qwen2ForCausalLM",)),

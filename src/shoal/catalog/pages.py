@@ -1,8 +1,8 @@
-"""How models that read pages write them as text, as the files beside their weights say.
+"""How models that read images among tokens write them as text, as the files beside their weights say.
 
 An image stands among the tokens of its item, each of which stands for a part of it; a query has
 tokens behind it that the model thinks with. Keys and defaults are those of the processors in
-transformers (`ColPaliProcessor`, `ColModernVBertProcessor`). Decides no pixel: those are `preprocessing`'s.
+transformers (`ColPaliProcessor`, `ColModernVBertProcessor`, `Idefics3Processor`). Decides no pixel: those are `preprocessing`'s.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class PageForm(msgspec.Struct, frozen=True):
     """How the items of one model are written, special tokens as their names.
 
     Attributes:
-        page: an image item, with `PLACE` where its image is.
+        page: an item that is an image, with `PLACE` where that is.
         tokens: that stand for one image, or one square that it was cut into.
         fenced: whether each square has its row and column said before it.
         before, after: around the text of a query, and of its prompt.
@@ -43,16 +43,20 @@ class PageForm(msgspec.Struct, frozen=True):
     special: bool = True
 
     def text(self, rows: int = 0, columns: int = 0) -> str:
-        """An image item; `rows`, `columns`: of squares that come before the whole; 0: none do."""
+        """An item that is an image; as `image`."""
+        return self.page.replace(PLACE, self.image(rows, columns))
+
+    def image(self, rows: int = 0, columns: int = 0) -> str:
+        """What stands for an image; `rows`, `columns`: of squares that come before the whole; 0: none do."""
         image = PLACE * self.tokens
-        if self.fenced:
-            squares = "".join(
-                "".join(f"{_FENCE}<row_{row}_col_{column}>{image}" for column in _counted(columns))
-                + "\n"
-                for row in _counted(rows)
-            )
-            image = f"{squares}{chr(10) if rows else ''}{_FENCE}<global-img>{image}{_FENCE}"
-        return self.page.replace(PLACE, image)
+        if not self.fenced:
+            return image
+        squares = "".join(
+            "".join(f"{_FENCE}<row_{row}_col_{column}>{image}" for column in _counted(columns))
+            + "\n"
+            for row in _counted(rows)
+        )
+        return f"{squares}{chr(10) if rows else ''}{_FENCE}<global-img>{image}{_FENCE}"
 
 
 def _counted(most: int) -> range:
@@ -68,7 +72,7 @@ class Processor(msgspec.Struct, frozen=True):
 
     visual_prompt_prefix: str | None = None
     query_prefix: str | None = None
-    image_seq_len: int = 64
+    image_seq_len: int | None = None
 
 
 def _colpali(folder: Path) -> PageForm:
@@ -93,15 +97,21 @@ def _colmodernvbert(folder: Path) -> PageForm:
     return PageForm(
         page=said.visual_prompt_prefix
         or f"<|begin_of_text|>User:{PLACE}Describe the image.<end_of_utterance>\nAssistant:",
-        tokens=said.image_seq_len,
+        tokens=said.image_seq_len or 64,
         fenced=True,
         after="<end_of_utterance>" * _THOUGHTS,
     )
 
 
+def _idefics3(folder: Path) -> PageForm:
+    said = read_json(folder / TOGETHER, Processor, Processor())
+    return PageForm(page=PLACE, tokens=said.image_seq_len or 169, fenced=True)
+
+
 _FORMS: dict[str, Callable[[Path], PageForm]] = {
     "colmodernvbert": _colmodernvbert,
     "colpali": _colpali,
+    "idefics3": _idefics3,
 }
 
 
@@ -115,7 +125,7 @@ def query_prefix(said: Processor, family: str) -> str:
 
 
 def page_form(folder: Path, family: str) -> PageForm | None:
-    """How the folder's processor writes pages and queries; None for a family that reads no pages.
+    """How the folder's processor writes images and queries; None for a family that reads no images so.
 
     Raises `ModelLoadFailed` naming file and key.
     """

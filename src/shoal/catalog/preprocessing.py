@@ -127,6 +127,7 @@ _DEFAULTS: dict[str, _Defaults] = {
     ),
     "siglip": _Defaults(Size(224, 224), BICUBIC, keeps_shape=True),
     "colmodernvbert": _Defaults(Size(longest_edge=1456), LANCZOS, tile=364),
+    "idefics3": _Defaults(Size(longest_edge=1456), LANCZOS, tile=364),
     "colpali": _Defaults(Size(224, 224), BICUBIC, keeps_shape=True),
     "vit": _Defaults(Size(224, 224), BILINEAR),
     "efficientnet": _Defaults(Size(346, 346), BICUBIC, twice=True),

@@ -9,7 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from shoal.catalog.card import Input
-from shoal.catalog.encoder import Config, read_config
+from shoal.catalog.encoder import Config, Reader, read_config
+from shoal.catalog.families import family_of
 from shoal.catalog.folder import Found
 from shoal.catalog.generators import is_generator
 from shoal.catalog.gliner import FILE
@@ -67,12 +68,8 @@ class Trained(msgspec.Struct, frozen=True):
     inputs: tuple[Input, ...] = ("text",)
 
 
-class _Reader(msgspec.Struct):
-    max_position_embeddings: int | None = None
-
-
 class _Vlm(msgspec.Struct):
-    text_config: _Reader = msgspec.field(default_factory=_Reader)
+    text_config: Reader = Reader()
 
 
 class _Pages(msgspec.Struct):
@@ -110,9 +107,11 @@ def read_trained(found: Found) -> Trained | None:
     if config.is_a(_PAGES):
         return _pages(found)
     if is_generator(found, config):
-        return _trained(
-            found, Tasks(generate=GenerateTask(max_new_tokens=_NEW_TOKENS)), None, config
-        )
+        tasks = Tasks(generate=GenerateTask(max_new_tokens=_NEW_TOKENS))
+        family = family_of(config.model_type or "")
+        media = () if family is None else family.media
+        trained = _trained(found, tasks, None, config)
+        return msgspec.structs.replace(trained, inputs=("text", *media))
     if config.is_a(_TOKENS):
         _names(found, config)
         tasks = Tasks(extract=ExtractTask("token-labels"))

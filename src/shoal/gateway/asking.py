@@ -10,7 +10,7 @@ from functools import partial
 
 import msgspec
 
-from shoal.catalog.card import Card
+from shoal.catalog.card import Card, Input
 from shoal.errors import DeadLettered, ErrorInfo, InvalidRequest
 from shoal.gateway.body import ItemLimits
 from shoal.gateway.counts import counts_of
@@ -143,6 +143,12 @@ def able(gateway: Gateway, task: Task | None, heads: tuple[str, ...] = ()) -> li
     cards = gateway.catalog.cards()
     names = [card.name for card in cards if task is None or _does(card, task, heads)]
     return sorted(names, key=lambda name: name not in known)
+
+
+def takers(gateway: Gateway, task: Task, kind: Input) -> list[str]:
+    """Models that do a task with items of this kind, in the order of `able`; no more than are shown."""
+    names = able(gateway, task)
+    return [n for n in names if kind in gateway.catalog.card(n).inputs][:SHOWN_MODELS]
 
 
 def _does(card: Card, task: Task, heads: tuple[str, ...]) -> bool:

@@ -87,6 +87,7 @@ class WorkerSettings(CommonSettings, frozen=True, forbid_unknown_fields=True, kw
             "Pixels of an image at most, told before it is decoded; also of what it grows to.", ge=1
         ),
     ] = 50_000_000
+    media_images: Annotated[int, doc("Images of a conversation at most.", ge=1)] = 32
     media_pages: Annotated[int, doc("Pages of a PDF at most.", ge=1)] = 100
     media_seconds: Annotated[float, doc("Seconds of a sound at most.", gt=0)] = 1800.0
     load_cooldown_s: Annotated[

@@ -5,7 +5,6 @@ Pure: bytes and arrays in, values out. Tokenizing and computing happen elsewhere
 
 from __future__ import annotations
 
-import base64
 from typing import Any, Literal
 
 import msgspec
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from shoal.errors import InvalidItem, ModelOutputInvalid
 from shoal.tasks.generate.conversation import Conversation
+from shoal.tasks.urls import data_of
 from shoal.values import EncodeParams, Encoding
 
 FORMS = (
@@ -81,24 +81,10 @@ def _content(item: _ItemObject) -> str | list[int] | Media:
     if item.image is not None:
         return Media(item.image, "image")
     if item.image_url is not None:
-        return Media(_data_of(item.image_url), "image")
+        return Media(data_of(item.image_url, '"image_url"'), "image")
     if item.audio is not None:
         return Media(item.audio, "audio")
     return item.text if item.text is not None else (item.tokens or [])
-
-
-def _data_of(url: str) -> bytes:
-    """What a ``data:`` URL holds (RFC 2397). Raises `InvalidItem`: no other URL is ever fetched."""
-    head, comma, data = url.partition(",")
-    if not head.startswith("data:") or not head.endswith(";base64") or not comma:
-        raise InvalidItem(
-            '"image_url" must be data:<type>;base64,<data>: nothing is fetched from elsewhere; '
-            "send the bytes themselves"
-        )
-    try:
-        return base64.b64decode(data, validate=True)
-    except ValueError:
-        raise InvalidItem('"image_url" holds invalid base64') from None
 
 
 def scaled(

@@ -51,7 +51,8 @@ def activation_bytes(profile: Profile, device: str, *, pictures: bool) -> int:
 
 
 class _Layers(msgspec.Struct):
-    """The keys of config.json that say what a token keeps; 0 where it has them not. The last ones are T5's."""
+    """The keys of config.json that say what a token keeps; 0 where it has them not. The last ones are T5's, but
+    for the part that reads tokens, where a model has others beside it."""
 
     num_hidden_layers: int = 0
     num_attention_heads: int = 0
@@ -62,6 +63,7 @@ class _Layers(msgspec.Struct):
     num_decoder_layers: int | None = None
     num_heads: int = 0
     d_kv: int = 0
+    text_config: _Layers | None = None
 
     @property
     def numbers(self) -> int:
@@ -80,9 +82,10 @@ def keys_bytes(card: Card, profile: Profile, folder: Path | None, device: str) -
     if card.tasks.generate is None or profile.runtime != "torch" or folder is None:
         return 0
     try:
-        layers = msgspec.json.decode((folder / "config.json").read_bytes(), type=_Layers)
+        whole = msgspec.json.decode((folder / "config.json").read_bytes(), type=_Layers)
     except (OSError, msgspec.DecodeError):  # which the runtime will say
         return 0
+    layers = whole.text_config or whole
     on_cpu = _on_cpu(profile, device)
     width = _WIDTHS.get(profile.dtype) or (4 if on_cpu else 2)
     if not (place := layers.numbers * width):

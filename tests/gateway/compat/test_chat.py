@@ -333,7 +333,9 @@ async def test_images_go_along_where_the_model_takes_them(
     messages: Any = [{"role": "user", "content": parts}]
     await client.chat.completions.create(model="seer", messages=messages)
     assert json.loads(worker.units[-1].items[0])["messages"] == messages
-    with pytest.raises(openai.BadRequestError, match="'storyteller' takes text"):
+    with pytest.raises(
+        openai.BadRequestError, match="'storyteller' takes text; ask one that does more: seer"
+    ):
         await client.chat.completions.create(model="storyteller", messages=messages)
     parts[1]["image_url"] = {"url": "https://example.org/a.png"}
     with pytest.raises(openai.BadRequestError, match="data: URLs"):

@@ -98,6 +98,13 @@ def vbert() -> Any:
     return _bytewise(special, "[CLS] $A [SEP]", "[CLS] $A [SEP] $B [SEP]")
 
 
+def vlm() -> Any:
+    """The same, and what stands around the turns of a conversation; nothing around a text."""
+    squares = [f"<row_{row}_col_{column}>" for row in range(1, 7) for column in range(1, 7)]
+    images = ["<fake_token_around_image>", "<image>", "<end_of_utterance>", "<global-img>"]
+    return _bytewise(["<|im_start|>", "<|im_end|>", *images, *squares], "$A")
+
+
 def _clip(_: Card) -> Any:
     ends = [f"{symbol}</w>" for symbol in _BYTES]
     special = ["<|startoftext|>", "<|endoftext|>"]

@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from shoal.errors import InvalidItem
-from shoal.tasks.generate.conversation import read_conversation
+from shoal.tasks.generate.conversation import Picture, read_conversation, text_in
 
 USER = {"role": "user", "content": "hi"}
 
@@ -41,6 +41,32 @@ def test_parts_are_texts() -> None:
     assert message["content"] == [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
 
 
+def test_images_are_taken_out_in_their_order() -> None:
+    one = {"type": "image_url", "image_url": {"url": "data:image/png;base64,b25l"}}
+    two = {"type": "image", "image": b"two"}
+    messages = [
+        {"role": "user", "content": [one, {"type": "text", "text": "a"}]},
+        {"content": [two], "role": "user"},
+    ]
+    read = read_conversation(msgspec.msgpack.encode({"messages": messages}), "msgpack")
+    assert [part["type"] for m in read.messages for part in m["content"]] == [
+        "image",
+        "text",
+        "image",
+    ]
+    assert list(read.messages[1]) == ["content", "role"]
+    assert read.pictures == (
+        Picture(b"one", "messages[0].content[0]"),
+        Picture(b"two", "messages[1].content[0]"),
+    )
+
+
+def test_what_a_template_without_parts_is_given() -> None:
+    content = [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]
+    assert text_in(content) == "a\nb"
+    assert text_in("c") == "c"
+
+
 @pytest.mark.parametrize(
     ("messages", "why"),
     [
@@ -55,7 +81,19 @@ def test_parts_are_texts() -> None:
         ),
         (
             [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}],
-            r"messages\[0\].content\[0\] is an image, and this model's conversations are of text",
+            r"content\[0\].image_url must be data:<type>;base64,<data>: nothing is fetched",
+        ),
+        (
+            [{"role": "user", "content": [{"type": "image", "image": "https://a.b/c.png"}]}],
+            r"messages\[0\].content\[0\].image holds invalid base64",
+        ),
+        (
+            [{"role": "user", "content": [{"type": "image"}]}],
+            r"messages\[0\].content\[0\] has no file: an image is",
+        ),
+        (
+            [{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}],
+            r"messages\[0\].content\[0\] is sound, and conversations are of text and images",
         ),
         ([{"role": "assistant", "tool_calls": [{"id": "1"}]}], r"tool_calls\[0\] has no function"),
         (

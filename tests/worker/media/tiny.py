@@ -11,8 +11,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers.models.idefics3.image_processing_pil_idefics3 import Idefics3ImageProcessorPil
 from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
 
-from tests.runtimes.torch import media, pages, speech, towers
-from tests.runtimes.torch.card_tokenizers import pali, vbert
+from tests.runtimes.torch import media, pages, seeing, speech, towers
+from tests.runtimes.torch.card_tokenizers import pali, vbert, vlm
 
 WORDS = ["<start>", *(f"w{n}" for n in range(2, towers.END)), "<end>"]
 
@@ -58,6 +58,35 @@ def colmodernvbert(folder: Path, most: int = 512) -> Any:
     processor = transformers.ColModernVBertProcessor(seen, vbert(), image_seq_len=4)
     words = {"vocab_size": len(processor.tokenizer), "max_position_embeddings": most}
     model = pages.colmodernvbert(folder, words, processor.image_token_id)
+    (folder / "preprocessor_config.json").unlink()
+    processor.save_pretrained(folder)
+    model.processor = processor
+    return model
+
+
+#: SmolVLM's own.
+TEMPLATE = (
+    "<|im_start|>{% for message in messages %}{{message['role'] | capitalize}}"
+    "{% if message['content'][0]['type'] == 'image' %}{{':'}}{% else %}{{': '}}{% endif %}"
+    "{% for line in message['content'] %}{% if line['type'] == 'text' %}{{line['text']}}"
+    "{% elif line['type'] == 'image' %}{{ '<image>' }}{% endif %}{% endfor %}<end_of_utterance>\n"
+    "{% endfor %}{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}"
+)
+
+
+def smolvlm(folder: Path, most: int = 700) -> Any:
+    """Images of up to four squares a side, of 16 pixels; `processor` as above."""
+    seen = Idefics3ImageProcessorPil(
+        size={"longest_edge": 64},
+        max_image_size={"longest_edge": 16},
+        image_mean=media.MEAN,
+        image_std=media.STD,
+    )
+    processor = transformers.Idefics3Processor(
+        seen, vlm(), image_seq_len=seeing.TOKENS, chat_template=TEMPLATE
+    )
+    words = {"vocab_size": len(processor.tokenizer), "max_position_embeddings": most}
+    model = seeing.make(folder, text=words, image_token_id=processor.image_token_id)
     (folder / "preprocessor_config.json").unlink()
     processor.save_pretrained(folder)
     model.processor = processor

@@ -11,7 +11,7 @@ from shoal.catalog.card import Card, Source
 from shoal.catalog.tasks import GenerateTask, Tasks
 from shoal.errors import InvalidItem, InvalidRequest, ModelLoadFailed, ShoalError, TooManyTokens
 from shoal.tasks.encode import Item, Media
-from shoal.tasks.generate.conversation import Conversation
+from shoal.tasks.generate.conversation import Conversation, Picture
 from shoal.values import EncodeParams, GenerateParams
 from shoal.wire.objects import Generation
 from shoal.wire.queue import Unit
@@ -83,6 +83,13 @@ def test_a_text_gets_its_special_tokens_and_ids_stay_as_they_are(folder: Path) -
         one(folder, [7, 10_000], GenerateParams())
     with pytest.raises(InvalidItem, match="takes text"):
         one(folder, Media(b"x"), GenerateParams())
+
+
+def test_images_are_refused_where_the_model_takes_none(folder: Path) -> None:
+    pictures = (Picture(b"x", "messages[0].content[1]"),)
+    chat = Conversation([{"role": "user", "content": [{"type": "image"}]}], pictures)
+    with pytest.raises(InvalidItem, match=r"content\[1\] is an image, and 'tiny' takes text"):
+        one(folder, chat, GenerateParams(chat=True), chat_template=QWEN)
 
 
 def test_a_conversation_is_rendered_and_nothing_stands_twice(folder: Path) -> None:

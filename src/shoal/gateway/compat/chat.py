@@ -6,6 +6,7 @@ Decides how its fields map to ours. https://platform.openai.com/docs/api-referen
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -13,7 +14,7 @@ from msgspec import Meta
 
 from shoal.catalog.card import Card
 from shoal.errors import InvalidRequest
-from shoal.gateway.asking import Question, ask, card_for, item_limits
+from shoal.gateway.asking import Question, ask, card_for, item_limits, takers
 from shoal.gateway.body import BodyDecoder, checked_items
 from shoal.gateway.compat.chat_answers import ChatEvents, Form, chat_answer
 from shoal.gateway.compat.generation import (
@@ -123,7 +124,7 @@ def _question(gateway: Gateway, body: ChatBody, card: Card) -> Question:
     if body.modalities not in (None, ["text"]):
         raise InvalidRequest("modalities: text is generated", param="modalities")
     n = count(body.n)
-    item = conversation(body.messages, card)
+    item = conversation(body.messages, card, partial(takers, gateway, "generate"))
     items = checked_items([item], "json", item_limits(gateway, card), "messages", times=n)
     params = generate_params(_options(body), _named(body), chat=True, stream=bool(body.stream))
     return Question(card, params, "json", items, seeds(body.seed, 1, n))

@@ -5,11 +5,12 @@ Decides which are malformed; templates, which the worker has, make them text.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
 
-from shoal.catalog.card import Card
+from shoal.catalog.card import Card, Input
 from shoal.errors import InvalidRequest
 from shoal.gateway.body import BodyDecoder
 
@@ -28,7 +29,10 @@ MESSAGES_SCHEMA: dict[str, Any] = {
     },
 }
 #: The kind of media that a part is, where it is not text.
-_MEDIA = {"image_url": "image", "input_audio": "audio"}
+_MEDIA: dict[str, Input] = {"image_url": "image", "input_audio": "audio"}
+
+#: The names of models that take a kind of media in conversations.
+Takers = Callable[[Input], list[str]]
 
 
 class _Url(msgspec.Struct, frozen=True):
@@ -69,8 +73,10 @@ class _Conversation(msgspec.Struct, frozen=True):
 _decoder = BodyDecoder(_Conversation)
 
 
-def conversation(messages: msgspec.Raw, card: Card) -> msgspec.Raw:
+def conversation(messages: msgspec.Raw, card: Card, takers: Takers) -> msgspec.Raw:
     """The item that a body's `messages` are, as they were sent.
+
+    `takers`: asked where this model does not take what is in them.
 
     Raises:
         InvalidRequest: one of them is malformed, or of a kind that the model does not take.
@@ -80,20 +86,20 @@ def conversation(messages: msgspec.Raw, card: Card) -> msgspec.Raw:
     if not decoded.messages:
         raise InvalidRequest("messages is empty: send at least one", param="messages")
     for position, message in enumerate(decoded.messages):
-        _check(message, f"messages[{position}]", card)
+        _check(message, f"messages[{position}]", card, takers)
     return msgspec.Raw(item)
 
 
-def _check(message: _Message, where: str, card: Card) -> None:
+def _check(message: _Message, where: str, card: Card, takers: Takers) -> None:
     content = message.content
     if content is None and not (message.role == "assistant" and message.tool_calls):
         raise InvalidRequest(f"{where} has no content", param=f"{where}.content")
     if isinstance(content, list):
         for number, part in enumerate(content):
-            _check_part(part, f"{where}.content[{number}]", card)
+            _check_part(part, f"{where}.content[{number}]", card, takers)
 
 
-def _check_part(part: _Part, where: str, card: Card) -> None:
+def _check_part(part: _Part, where: str, card: Card, takers: Takers) -> None:
     match part:
         case _Part(type="text", text=str()) | _Part(type="refusal", refusal=str()):
             return
@@ -105,8 +111,16 @@ def _check_part(part: _Part, where: str, card: Card) -> None:
                     param=where,
                 )
         case _Part(type=kind) if _MEDIA.get(kind, "text") not in card.inputs:
+            others = takers(_MEDIA.get(kind, "text"))
+            offer = (
+                f"ask one that does more: {', '.join(others)}"
+                if others
+                else "no model here does more"
+            )
             raise InvalidRequest(
-                f"{where} is of the type {kind}; '{card.name}' takes text", param=where
+                f"{where} is of the type {kind}, and '{card.name}' takes "
+                f"{' and '.join(card.inputs)}; {offer}",
+                param=where,
             )
         case _Part(type=kind):
             known = kind in ("text", "refusal", "image_url")

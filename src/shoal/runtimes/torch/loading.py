@@ -63,13 +63,13 @@ def load_parts(load: Load, device: torch.device) -> Parts:
     ground = Ground(layers, family.heads(config), encoder.width, encoder.vocabulary)
     generates = [name for name, said in load.heads.items() if said.get("head", name) == GENERATE]
     heads = build({n: said for n, said in load.heads.items() if n not in generates}, ground)
-    decoding = _decoding(load, encoder, ground) if generates and load.sequences else None
     takes = None if family.takes is None else family.takes(config)
+    decoding = _decoding(load, encoder, ground, takes) if generates and load.sequences else None
     filling = None if family.fills is None else family.fills(config, folder)
     return Parts(encoder, heads, layers.bytes, takes, family.pools, filling, decoding)
 
 
-def _decoding(load: Load, encoder: Encoder, ground: Ground) -> Decoding:
+def _decoding(load: Load, encoder: Encoder, ground: Ground, takes: Takes | None) -> Decoding:
     """Raises `ModelLoadFailed` where the model cannot carry on a text."""
     layout, layers = ground.layout, ground.layers
     table, tied = layout.generator, layout.tied
@@ -81,9 +81,9 @@ def _decoding(load: Load, encoder: Encoder, ground: Ground) -> Decoding:
     if layout.own is not None and layout.own in layers:
         table, tied = layout.own, False
     if tied and decoder.words.dtype == layers.dtype:
-        return Decoding(decoder, beside_table(decoder.words), layers.dtype)
+        return Decoding(decoder, beside_table(decoder.words), layers.dtype, takes)
     layers.expect(table, ground.vocabulary, ground.width)
-    return Decoding(decoder, layers.product([table], []), layers.dtype)
+    return Decoding(decoder, layers.product([table], []), layers.dtype, takes)
 
 
 def _expected(family: Family[Any], config: Any, path: Path) -> dict[str, Shape]:

@@ -1,6 +1,7 @@
 """Conversations as callers send them, in OpenAI's shape, and as chat templates take them.
 
-Decides what of a message is wrong and says where. It must not know templates. Pure.
+Decides what of a message is wrong and says where, and takes the files of images out of it. It must not know
+templates, nor which models read images. Pure.
 """
 
 from __future__ import annotations
@@ -10,15 +11,15 @@ from typing import Any
 import msgspec
 
 from shoal.errors import InvalidItem
+from shoal.tasks.urls import data_of, from_base64
 from shoal.values import Encoding
 from shoal.wire.codec import Buffer
 
 FORM = '{"messages": [{"role": "user", "content": "..."}, ...]}'
+#: Types of parts that are images, by OpenAI, its Responses, and transformers.
+_IMAGES = ("image_url", "input_image", "image")
 #: What other parts of a message are, by the types that OpenAI and its clients give them.
 _MEDIA = {
-    "image_url": "an image",
-    "image": "an image",
-    "input_image": "an image",
     "input_audio": "sound",
     "audio": "sound",
     "audio_url": "sound",
@@ -33,14 +34,23 @@ _REASONING = ("reasoning_content", "thinking", "reasoning")
 Message = dict[str, Any]
 
 
+class Picture(msgspec.Struct, frozen=True):
+    """The file of an image, and the name of the part that it is."""
+
+    data: bytes
+    where: str
+
+
 class Conversation(msgspec.Struct, frozen=True):
     """Messages, first to last, each with a ``role``.
 
     As transformers and vLLM give them to templates: what is null is left out, arguments of calls are
-    maps, reasoning has the names that templates look for. Parts of a ``content`` are texts.
+    maps, reasoning has the names that templates look for. Parts of a ``content`` are texts, and images
+    whose files are in `pictures`, in their order.
     """
 
     messages: list[Message]
+    pictures: tuple[Picture, ...] = ()
 
 
 _DECODERS: dict[Encoding, Any] = {
@@ -56,7 +66,9 @@ def read_conversation(raw: Buffer, encoding: Encoding) -> Conversation:
         messages = item.pop("messages", None)
         if item or not isinstance(messages, list) or not messages:
             raise InvalidItem(_no_conversation(item, messages))
-        return Conversation([_message(m, f"messages[{n}]") for n, m in enumerate(messages)])
+        found: list[Picture] = []
+        read = [_message(m, f"messages[{n}]", found) for n, m in enumerate(messages)]
+        return Conversation(read, tuple(found))
     except msgspec.ValidationError as error:
         raise InvalidItem(f"{error}; a conversation is {FORM}") from None
     except (msgspec.DecodeError, OverflowError):
@@ -73,15 +85,23 @@ def _no_conversation(others: dict[str, Any], messages: object) -> str:
     return f"has no list of messages; a conversation is {FORM}"
 
 
-def _message(message: object, where: str) -> Message:
+def text_in(content: str | list[Message]) -> str:
+    """Of a message, for a template that reads no parts."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(part["text"] for part in content if part["type"] == "text")
+
+
+def _message(message: object, where: str, pictures: list[Picture]) -> Message:
+    """Files of images are put to `pictures`."""
     if not isinstance(message, dict):
         raise InvalidItem(f"{where} must be a map with a role and a content")
     if not isinstance(role := message.get("role"), str) or not role:
         raise InvalidItem(f"{where} has no role, such as user or assistant")
-    _check_plain(message, where)
     read = {key: value for key, value in message.items() if value is not None}
+    _check_plain({key: value for key, value in read.items() if key != "content"}, where)
     if "content" in read:
-        read["content"] = _content(read["content"], f"{where}.content")
+        read["content"] = _content(read["content"], f"{where}.content", pictures)
     elif not (role == "assistant" and read.get("tool_calls")):
         raise InvalidItem(f"{where} has no content")
     if (thought := next((read[key] for key in _REASONING if key in read), None)) is not None:
@@ -91,25 +111,45 @@ def _message(message: object, where: str) -> Message:
     return read
 
 
-def _content(content: object, where: str) -> str | list[Message]:
+def _content(content: object, where: str, pictures: list[Picture]) -> str | list[Message]:
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
         raise InvalidItem(f"{where} must be a text, or a list of parts")
-    return [_part(part, f"{where}[{n}]") for n, part in enumerate(content)]
+    return [_part(part, f"{where}[{n}]", pictures) for n, part in enumerate(content)]
 
 
-def _part(part: object, where: str) -> Message:
+def _part(part: object, where: str, pictures: list[Picture]) -> Message:
     kind = part.get("type") if isinstance(part, dict) else None
     if not isinstance(part, dict) or not isinstance(kind, str):
         raise InvalidItem(f'{where} must be a part such as {{"type": "text", "text": "..."}}')
+    if kind in _IMAGES:
+        pictures.append(Picture(_file(part, where), where))
+        return {"type": "image"}
     if kind in _MEDIA:
-        raise InvalidItem(f"{where} is {_MEDIA[kind]}, and this model's conversations are of text")
+        raise InvalidItem(f"{where} is {_MEDIA[kind]}, and conversations are of text and images")
     # What an assistant would not say comes back in the next request under a name of its own.
     text = part.get(kind) if kind in ("text", "refusal") else None
     if not isinstance(text, str):
         raise InvalidItem(f"{where} is of type '{kind}' and no text; its type is text, with a text")
     return {"type": "text", "text": text}
+
+
+def _file(part: Message, where: str) -> bytes:
+    """Of an image. Raises `InvalidItem`: what a URL leads to is never fetched."""
+    match part:
+        case {"image_url": {"url": str(url)} | str(url)}:
+            return data_of(url, f"{where}.image_url")
+        case {"image": bytes(data)}:
+            return data
+        case {"image": str(text)} if text.startswith("data:"):
+            return data_of(text, f"{where}.image")
+        case {"image": str(text)}:
+            return from_base64(text, f"{where}.image")
+    raise InvalidItem(
+        f'{where} has no file: an image is {{"type": "image_url", "image_url": {{"url": "data:..."}}}} or '
+        '{"type": "image", "image": "<base64>"}, in MessagePack also its bytes'
+    )
 
 
 def _calls(calls: object, where: str) -> list[Message]:

@@ -11,7 +11,7 @@ import msgspec
 from shoal.errors import InvalidRequest, nearest
 from shoal.tasks.generate.answer import Answer, Plain
 from shoal.tasks.generate.calls import CLOSE, OPEN, BareCalls, TaggedCalls
-from shoal.tasks.generate.conversation import Message
+from shoal.tasks.generate.conversation import Message, text_in
 
 Form = Literal["hermes", "json"]
 Tool = dict[str, Any]
@@ -167,8 +167,7 @@ def _told(message: Message) -> Message:
 
 
 def _text(message: Message) -> str:
-    content = message.get("content") or ""
-    return content if isinstance(content, str) else "\n".join(part["text"] for part in content)
+    return text_in(message.get("content") or "")
 
 
 def _json(value: object) -> str:

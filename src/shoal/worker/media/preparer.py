@@ -11,7 +11,7 @@ from pathlib import Path
 
 from shoal.catalog.card import Card
 from shoal.catalog.families import FAMILIES
-from shoal.catalog.pages import page_form
+from shoal.catalog.pages import PageForm, page_form
 from shoal.errors import (
     ComputeFailed,
     InvalidItem,
@@ -22,7 +22,14 @@ from shoal.errors import (
 )
 from shoal.settings import WorkerSettings
 from shoal.tasks.encode import Item, Media
-from shoal.values import EncodeParams, ExtractParams, Params, ScoreParams, TokenizeParams
+from shoal.values import (
+    EncodeParams,
+    ExtractParams,
+    GenerateParams,
+    Params,
+    ScoreParams,
+    TokenizeParams,
+)
 from shoal.worker.media.decoding import Decoded, Decoder, ImageDecoder, PageDecoder, SoundDecoder
 from shoal.worker.media.extracting import (
     Asked,
@@ -34,6 +41,7 @@ from shoal.worker.media.extracting import (
 )
 from shoal.worker.media.files import PIXEL, SILENCE
 from shoal.worker.media.placing import Pages
+from shoal.worker.media.showing import Showing
 from shoal.worker.prepared import Prepared
 from shoal.worker.text import QUERY, TextPreparer
 from shoal.worker.vectors import compared, encoded
@@ -48,13 +56,20 @@ class DecodingPreparer:
         """Raises `ModelLoadFailed` where a library or a file of the model's folder is missing."""
         self._card = card
         self._inputs = " or ".join(card.inputs)
-        self._texts = TextPreparer(card, folder) if "text" in card.inputs else None
         self._decoder: Decoder = _decoder(card, folder, settings)
-        self._pages = self._pages_of(card, folder)
+        form = page_form(folder, card.family)
+        shows = self._shows(card, form, settings)
+        self._texts = TextPreparer(card, folder, shows) if "text" in card.inputs else None
+        self._pages = self._pages_of(card, form)
         self._extract = extract_media(card, folder, self._texts)
 
-    def _pages_of(self, card: Card, folder: Path) -> Pages | None:
-        form = page_form(folder, card.family)
+    def _shows(self, card: Card, form: PageForm | None, settings: WorkerSettings) -> Showing | None:
+        if form is None or card.tasks.generate is None:
+            return None
+        decode = partial(self._decoder.decode, alone=True)
+        return Showing(decode, form, settings.media_images, card.max_tokens)
+
+    def _pages_of(self, card: Card, form: PageForm | None) -> Pages | None:
         if form is None:
             return None
         if self._texts is None:
@@ -63,13 +78,15 @@ class DecodingPreparer:
 
     @property
     def probe(self) -> Item:
+        if self._texts is not None and self._card.tasks.generate is not None:
+            return self._texts.probe
         return Media(PIXEL if "image" in self._card.inputs else SILENCE)
 
     def prepare(
         self, items: list[Item], params: Params, query: Item | None = None
     ) -> list[Prepared | ShoalError]:
         """Each item, or its error; after them the query of a score unit, or labels."""
-        if isinstance(params, TokenizeParams) and self._texts is not None:
+        if isinstance(params, TokenizeParams | GenerateParams) and self._texts is not None:
             return self._texts.prepare(items, params)
         made, beside = self._asked(params)
         decode = partial(self._decoder.decode, alone=self._alone(params))

@@ -102,7 +102,8 @@ class Conversing:
         self, tools: list[Tool], variables: dict[str, Any], conversation: Conversation
     ) -> str:
         if self._form == "hermes" and not self._has_place:
-            conversation = Conversation(written_out(conversation.messages, tools))
+            told = written_out(conversation.messages, tools)
+            conversation = msgspec.structs.replace(conversation, messages=told)
         return self._template.render(conversation, tools, variables)
 
     def _answer(self, tools: list[Tool], formed: bool, prompt: str) -> Callable[[], Answer]:

@@ -1,6 +1,6 @@
 """Texts and conversations that a model goes on with: prompts, how tokens are chosen, how text is made of them.
 
-Decides how long a prompt may be: none is ever cut. It must not know batches or runtimes.
+Decides how long a prompt may be: none is ever cut. It must not know batches, runtimes or files of images.
 """
 
 from __future__ import annotations
@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import assert_never
+from typing import Any, NamedTuple, Protocol, assert_never
+
+import msgspec
+from numpy.typing import NDArray
 
 from shoal.catalog.card import Card
 from shoal.catalog.families import FAMILIES
 from shoal.errors import InvalidItem, InvalidRequest, ShoalError, TooManyTokens
 from shoal.tasks.encode import Item, Media
 from shoal.tasks.generate.answer import Answer, Plain
-from shoal.tasks.generate.conversation import Conversation
+from shoal.tasks.generate.conversation import Conversation, Picture
 from shoal.values import GenerateParams
 from shoal.worker.prepared import Prepared
 from shoal.worker.text.conversing import Asked, Conversing
@@ -26,15 +29,35 @@ from shoal.worker.text.tokens import Tokens
 from shoal.worker.text.writing import Manner, TextWriting
 
 
+class Shown(NamedTuple):
+    """A prompt with images in it as the model reads them, and their `pixels`, if there are any."""
+
+    prompt: str
+    pixels: NDArray[Any] | None
+
+
+class Shows(Protocol):
+    """Decodes images of conversations."""
+
+    def shown(self, prompt: str, pictures: tuple[Picture, ...]) -> Shown:
+        """What a prompt becomes. Raises `ShoalError`."""
+        ...
+
+
 class GenerateTexts:
     """One sequence an item."""
 
-    def __init__(self, card: Card, tokens: Tokens, folder: Path) -> None:
-        """Raises `ModelLoadFailed` for a tokenizer or files that do not do what is needed."""
+    def __init__(
+        self, card: Card, tokens: Tokens, folder: Path, shows: Shows | None = None
+    ) -> None:
+        """`shows`: of a model that reads images.
+
+        Raises `ModelLoadFailed` for a tokenizer or files that do not do what is needed.
+        """
         task = card.tasks.generate
         assert task is not None, "the card says `generate`"
         self._name = card.name
-        self._tokens = tokens
+        self._tokens, self._shows = tokens, shows
         self._pieces = tokens.pieces()
         self._anew = FAMILIES[card.family].anew
         eos = eos_token(folder)
@@ -73,11 +96,20 @@ class GenerateTexts:
                 return self._prepared(self._ids(item), params, Plain, self._hidden)
             assert isinstance(item, Conversation), "items are read as what `chat` says"
             prompt = chat.render(item)
+            shown, pixels = self._shown(prompt, item.pictures)
             # The template wrote the special tokens.
-            ids, answer = self._content(prompt), chat.answer(prompt)
-            return self._prepared(ids, params, answer, self._hidden_in_chats, chat.grammar)
+            ids, answer = self._content(shown), chat.answer(prompt)
+            prepared = self._prepared(ids, params, answer, self._hidden_in_chats, chat.grammar)
+            return prepared if pixels is None else msgspec.structs.replace(prepared, input=pixels)
         except ShoalError as error:
             return error
+
+    def _shown(self, prompt: str, pictures: tuple[Picture, ...]) -> Shown:
+        if self._shows is not None:
+            return self._shows.shown(prompt, pictures)
+        if pictures:
+            raise InvalidItem(f"{pictures[0].where} is an image, and '{self._name}' takes text")
+        return Shown(prompt, None)
 
     def _ids(self, item: Item) -> list[int]:
         """Ids of the caller's are taken as they are."""

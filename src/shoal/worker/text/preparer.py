@@ -22,7 +22,7 @@ from shoal.values import (
 from shoal.worker.prepared import Prepared
 from shoal.worker.text.encode import EncodeTexts
 from shoal.worker.text.extract import extract_texts
-from shoal.worker.text.generate import GenerateTexts
+from shoal.worker.text.generate import GenerateTexts, Shows
 from shoal.worker.text.score import score_texts
 from shoal.worker.text.tokenize import TokenizeTexts
 from shoal.worker.text.tokens import Tokens
@@ -33,15 +33,18 @@ class TextPreparer:
 
     slow = False
 
-    def __init__(self, card: Card, folder: Path) -> None:
-        """Raises `ModelLoadFailed` for a tokenizer that cannot be read, or used."""
+    def __init__(self, card: Card, folder: Path, shows: Shows | None = None) -> None:
+        """`shows`: of a model that reads images in conversations.
+
+        Raises `ModelLoadFailed` for a tokenizer that cannot be read, or used.
+        """
         self.tokens = tokens = Tokens(card, folder)
         self._name = card.name
         self._encode = EncodeTexts(card, tokens)
         self._score = score_texts(card, tokens, self._encode)
         self._extract = extract_texts(card, tokens, folder)
         generates = card.tasks.generate is not None
-        self._generate = GenerateTexts(card, tokens, folder) if generates else None
+        self._generate = GenerateTexts(card, tokens, folder, shows) if generates else None
         self._tokenize = TokenizeTexts(card, tokens)
 
     @property

@@ -16,7 +16,7 @@ from jinja2.exceptions import TemplateError, TemplateSyntaxError
 
 from shoal.catalog.document import read_json
 from shoal.errors import InvalidItem, ModelLoadFailed
-from shoal.tasks.generate.conversation import Conversation, Message
+from shoal.tasks.generate.conversation import Conversation, Message, text_in
 from shoal.worker.text.bounds import MOST_LENGTH
 from shoal.worker.text.sandbox import Sandbox
 
@@ -111,7 +111,7 @@ class ChatTemplate:
         if isinstance(content, str) and self._parts and not self._texts:
             return {**message, "content": [{"type": "text", "text": content}]}
         if isinstance(content, list) and (self._texts or not self._parts):
-            return {**message, "content": "\n".join(part["text"] for part in content)}
+            return {**message, "content": text_in(content)}
         return message
 
 

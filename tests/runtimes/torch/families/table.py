@@ -18,7 +18,7 @@ MEASURES: dict[str, Measure] = (
     | {GENERATE: generate_cells.MEASURE}
 )
 
-FAMILIES = [*ROWS, *media_cells.MEDIA]
+FAMILIES = list(dict.fromkeys([*ROWS, *media_cells.MEDIA, *generate_cells.VARIANTS]))
 
 
 def cells() -> list[tuple[str, str]]:

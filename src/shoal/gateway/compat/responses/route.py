@@ -6,11 +6,12 @@ https://platform.openai.com/docs/api-reference/responses
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import msgspec
 
 from shoal.catalog.card import Card
-from shoal.gateway.asking import Question, ask, card_for, item_limits
+from shoal.gateway.asking import Question, ask, card_for, item_limits, takers
 from shoal.gateway.body import BodyDecoder, checked_items
 from shoal.gateway.compat.generation import read_generating, seeds
 from shoal.gateway.compat.responses.answers import Asked
@@ -58,7 +59,7 @@ class ResponsesRoute:
 
 def _question(gateway: Gateway, body: ResponsesBody, card: Card) -> Question:
     check(body)
-    item = conversation_of(body, card)
+    item = conversation_of(body, card, partial(takers, gateway, "generate"))
     items = checked_items([item], "json", item_limits(gateway, card), "input")
     params = generate_params(options(body), named, chat=True, stream=bool(body.stream))
     return Question(card, params, "json", items, seeds(body.seed, 1, 1))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar, runtime_checkable
+from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 from torch import Tensor
@@ -49,6 +49,34 @@ class Encoder(Protocol):
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
+class Seer(Protocol):
+    """What looks at images that stand among tokens.
+
+    Attributes:
+        squares: rows of an image while it is looked at.
+        bytes_per_token: peak of what one of these rows needs.
+    """
+
+    squares: int
+    bytes_per_token: int
+
+    def look(self, images: Tensor, room: int) -> Tensor:
+        """uint8 [images, height, width, 3] -> rows in place of their tokens, [images * tokens, width].
+
+        `room`: rows that may be computed together; one image is looked at whatever it takes.
+        """
+
+    def __call__(self, rows: Tensor, packed: Packed) -> Tensor:
+        """Embedded tokens of a pass -> the same, and rows of its images in their places."""
+
+
+class Shown(NamedTuple):
+    """Rows of images, [n, width], and where in a pass they stand, int64 [n]."""
+
+    where: Tensor
+    rows: Tensor
+
+
 class Kept(msgspec.Struct, frozen=True):
     """What one layer keeps of a token, for those that come after it."""
 
@@ -64,15 +92,23 @@ class Decoder(Encoder, Protocol):
     Attributes:
         kept: by layer.
         words: the table of its words, [vocabulary, width].
+        seer: of one that reads images among tokens.
     """
 
     kept: list[Kept]
     words: Tensor
+    seer: Seer | None
 
-    def carry_on(self, tokens: Tensor, positions: Tensor, attends: Sequence[Attend]) -> Tensor:
+    def carry_on(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        attends: Sequence[Attend],
+        shown: Shown | None = None,
+    ) -> Tensor:
         """Hidden states after the last layer, [rows, width], of more tokens of any sequences.
 
-        tokens, positions: int64 [rows]. attends: of each layer.
+        tokens, positions: int64 [rows]. attends: of each layer. shown: what stands in place of tokens.
         """
 
 

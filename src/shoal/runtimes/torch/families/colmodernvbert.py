@@ -10,16 +10,15 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
-from torch import Tensor
 
 from shoal.runtimes.torch.families.base import Family
 from shoal.runtimes.torch.families.modernbert import ModernBertConfig
-from shoal.runtimes.torch.families.pictures import Pictures, check_place
+from shoal.runtimes.torch.families.pictures import check_place
 from shoal.runtimes.torch.families.rotary import RotaryEncoder
-from shoal.runtimes.torch.families.siglip import SiglipTower, SiglipVision
+from shoal.runtimes.torch.families.shuffle import Shuffle
+from shoal.runtimes.torch.families.siglip import SiglipVision
 from shoal.runtimes.torch.heads.layout import Layout
 from shoal.runtimes.torch.layers import Layers
-from shoal.runtimes.torch.linear import Linear
 from shoal.runtimes.torch.media import Takes
 from shoal.runtimes.torch.weights import Shape
 
@@ -43,11 +42,19 @@ class ModernVBert(msgspec.Struct, frozen=True):
     pixel_shuffle_factor: int = 4
 
     def __post_init__(self) -> None:
-        vision, factor = self.vision_config, self.pixel_shuffle_factor
-        side = vision.image_size // vision.patch_size
-        if factor < 1 or side % factor:
-            raise ValueError(f"an image is {side} squares a side, no multiple of {factor}")
+        self.shuffle.check()
         check_place("image_token_id", self.image_token_id, self.text_config.vocab_size)
+
+    @property
+    def shuffle(self) -> Shuffle:
+        """How images become tokens."""
+        return Shuffle(
+            self.vision_config,
+            self.pixel_shuffle_factor,
+            self.image_token_id,
+            self.text_config.hidden_size,
+            _CONNECTOR,
+        )
 
 
 class ColModernVBertConfig(msgspec.Struct, frozen=True):
@@ -63,22 +70,12 @@ def _rename(stored: str) -> str | None:
 
 
 def _takes(config: ColModernVBertConfig) -> Takes:
-    vlm = config.vlm_config
-    takes = vlm.vision_config.squares().takes()
-    tokens = takes.tokens // vlm.pixel_shuffle_factor**2
-    return msgspec.structs.replace(takes, tokens=tokens, place=vlm.image_token_id)
+    return config.vlm_config.shuffle.takes()
 
 
 def _tensors(config: ColModernVBertConfig) -> dict[str, Shape]:
     vlm = config.vlm_config
-    text, vision = vlm.text_config, vlm.vision_config
-    joined = vision.hidden_size * vlm.pixel_shuffle_factor**2
-    return {
-        **text.design.tensors(),
-        **vision.tensors(),
-        **vision.squares().tensors(),
-        f"{_CONNECTOR}.weight": (text.hidden_size, joined),
-    }
+    return {**vlm.text_config.design.tensors(), **vlm.shuffle.tensors()}
 
 
 def _heads(_: ColModernVBertConfig) -> Layout:
@@ -87,24 +84,7 @@ def _heads(_: ColModernVBertConfig) -> Layout:
 
 def _encoder(config: ColModernVBertConfig, layers: Layers) -> RotaryEncoder:
     vlm = config.vlm_config
-    vision = vlm.vision_config
-    tower = SiglipTower(vision, layers, "colmodernvbert")
-    side = vision.image_size // vision.patch_size
-    connector = _Connector(side, vlm.pixel_shuffle_factor, layers.linear(_CONNECTOR, bias=False))
-    return RotaryEncoder(vlm.text_config, layers, Pictures(vlm.image_token_id, tower, connector))
-
-
-class _Connector:
-    """[images * squares, hidden] -> [images * tokens, width]: neighbours side by side, projected."""
-
-    def __init__(self, side: int, factor: int, project: Linear) -> None:
-        self._side, self._factor, self._project = side, factor, project
-
-    def __call__(self, rows: Tensor) -> Tensor:
-        tokens, factor = self._side // self._factor, self._factor
-        squares = rows.view(-1, tokens, factor, tokens, factor, rows.shape[1])
-        joined = squares.transpose(2, 3).reshape(-1, factor * factor * rows.shape[1])
-        return self._project(joined)
+    return RotaryEncoder(vlm.text_config, layers, vlm.shuffle.pictures(layers, "colmodernvbert"))
 
 
 COLMODERNVBERT = Family(ColModernVBertConfig, _rename, _tensors, _encoder, _heads, takes=_takes)

@@ -16,6 +16,7 @@ from shoal.runtimes.torch.families.efficientnet import EFFICIENTNET
 from shoal.runtimes.torch.families.electra import ELECTRA
 from shoal.runtimes.torch.families.gemma3 import GEMMA3
 from shoal.runtimes.torch.families.gte import GTE
+from shoal.runtimes.torch.families.idefics3 import IDEFICS3
 from shoal.runtimes.torch.families.llama import LLAMA
 from shoal.runtimes.torch.families.mistral import MISTRAL
 from shoal.runtimes.torch.families.modernbert import MODERNBERT
@@ -42,6 +43,7 @@ FAMILIES: dict[str, Family[Any]] = {
     "electra": ELECTRA,
     "gemma3": GEMMA3,
     "gte": GTE,
+    "idefics3": IDEFICS3,
     "llama": LLAMA,
     "mistral": MISTRAL,
     "modernbert": MODERNBERT,

@@ -17,7 +17,7 @@ from shoal.runtimes.torch.packed import Packed
 
 
 class Pictures:
-    """Puts the images of a pass in their places.
+    """What looks at images; see `Seer` for its attributes.
 
     place: the token that stands for a row.
     joined: rows of a tower, [images * squares, hidden] -> [images * tokens, width].
@@ -28,18 +28,22 @@ class Pictures:
         self._tower = tower
         self._joined = joined
         self.bytes_per_token = tower.bytes_per_token
+        self.squares = tower.rows
+
+    def look(self, images: Tensor, room: int) -> Tensor:
+        """uint8 [images, height, width, 3] -> [images * tokens, width]; see `Seer`."""
+        some = torch.split(images, max(1, room // self._tower.rows))
+        return torch.cat(
+            [self._joined(self._tower(laid_out(few, self._tower.rows), few)) for few in some]
+        )
 
     def __call__(self, rows: Tensor, packed: Packed) -> Tensor:
         """[computed, width], the images' rows in their places."""
         if packed.media is None:
             return rows
-        # As many squares at a time as the pass has tokens, for which there is memory.
-        images = torch.split(packed.media, max(1, packed.computed // self._tower.rows))
-        seen = [
-            self._joined(self._tower(laid_out(some, self._tower.rows), some)) for some in images
-        ]
+        seen = self.look(packed.media, packed.computed)
         there = packed.tokens[: packed.used] == self._place
-        rows[: packed.used][there] = torch.cat(seen).to(rows.dtype)
+        rows[: packed.used][there] = seen.to(rows.dtype)
         return rows
 
 

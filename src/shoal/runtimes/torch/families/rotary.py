@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from shoal.runtimes.torch.attention import attend_apart
-from shoal.runtimes.torch.families.base import Attend
+from shoal.runtimes.torch.families.base import Attend, Seer, Shown
 from shoal.runtimes.torch.families.plan import Design, Plan, Scale
 from shoal.runtimes.torch.layers import Layers, Norm
 from shoal.runtimes.torch.linear import Linear, activated
@@ -34,31 +34,22 @@ def tensors(config: Designed) -> dict[str, Shape]:
     return config.design.tensors()
 
 
-class Seen(Protocol):
-    """What puts the images of a pass in the places of their tokens."""
-
-    bytes_per_token: int
-
-    def __call__(self, rows: Tensor, packed: Packed) -> Tensor:
-        """Embedded tokens -> the same, and those of images."""
-        ...
-
-
 class RotaryEncoder:
     """The encoder; see `Encoder` for its attributes."""
 
-    def __init__(self, config: Designed, layers: Layers, seen: Seen | None = None) -> None:
-        """`seen`: of a model that reads images among tokens."""
+    def __init__(self, config: Designed, layers: Layers, seer: Seer | None = None) -> None:
+        """`seer`: of a model that reads images among tokens."""
         design = config.design
         self.vocabulary = design.vocabulary
         self.max_tokens = design.max_tokens
         self.width = design.width
         self.activation_bytes_per_token = max(
-            seen.bytes_per_token if seen else 0,
+            seer.bytes_per_token if seer else 0,
             *(plan.activation_bytes_per_token(layers) for plan in design.layers),
         )
         self.words = layers.table(design.words)
-        self._embed = _Embedding(design, layers, seen or _without, self.words)
+        self.seer = seer
+        self._embed = _Embedding(design, layers, seer or _without, self.words)
         self._rotaries = {
             name: Rotary(frequencies, layers.device)
             for name, frequencies in design.frequencies.items()
@@ -75,10 +66,16 @@ class RotaryEncoder:
         ]
         return self._computed(self._embed(packed), rotations, attends)
 
-    def carry_on(self, tokens: Tensor, positions: Tensor, attends: Sequence[Attend]) -> Tensor:
+    def carry_on(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        attends: Sequence[Attend],
+        shown: Shown | None = None,
+    ) -> Tensor:
         """Those of more tokens of any sequences; see `Decoder`."""
         rotations = {name: rotary.at(positions) for name, rotary in self._rotaries.items()}
-        return self._computed(self._embed.words(tokens), rotations, attends)
+        return self._computed(self._embed.words(tokens, shown), rotations, attends)
 
     def _computed(
         self, hidden: Tensor, rotations: dict[str, Rotation], attends: Sequence[Attend]
@@ -88,7 +85,7 @@ class RotaryEncoder:
         return self._norm(hidden)
 
 
-#: See `Seen`.
+#: See `Seer`.
 _Seen = Callable[[Tensor, Packed], Tensor]
 
 
@@ -99,9 +96,12 @@ class _Embedding:
         self._scale = design.scale
         self._norm = _norm(design.first_norm, "", layers)
 
-    def words(self, tokens: Tensor) -> Tensor:
+    def words(self, tokens: Tensor, shown: Shown | None) -> Tensor:
         """Of a text alone, whose tokens have no types."""
-        return self._norm(self._scaled(torch.embedding(self._words, tokens)))
+        rows = self._scaled(torch.embedding(self._words, tokens))
+        if shown is not None:
+            rows.index_copy_(0, shown.where, shown.rows.to(rows.dtype))
+        return self._norm(rows)
 
     def __call__(self, packed: Packed) -> Tensor:
         rows = torch.embedding(self._words, packed.tokens)

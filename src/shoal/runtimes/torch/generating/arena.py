@@ -3,11 +3,14 @@
 Ranges are whole from the beginning, prompt and all that may follow, so that a sequence that began never
 lacks room and attention reads its keys where they lie; pages anywhere would be copied together in
 every pass. What an ended sequence computed stays until its places are needed, and is found by its
-tokens: blocks of them, each hashed with all before it. Knows places and tokens, no tensors.
+tokens: blocks of them, each hashed with all before it. Where images stand among tokens, the same ones mean
+something else with other images: a block's mark is hashed with it, which tells the images that it has a part
+of. Knows places, tokens and marks, no tensors.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -15,6 +18,9 @@ import numpy as np
 
 #: Tokens that are hashed together: a prefix is found up to the last whole block of it.
 BLOCK = 16
+#: Number of a block -> what it is hashed with besides its tokens.
+Marks = Mapping[int, bytes]
+_NONE: Marks = {}
 
 
 @dataclass(slots=True, eq=False)
@@ -48,14 +54,14 @@ class Arena:
         self._kept: dict[Range, None] = {}  # of ended sequences, that not used longest first
         self._where: dict[bytes, tuple[Range, int]] = {}  # a block -> who has it, and its number
 
-    def take(self, tokens: list[int], room: int) -> Taken | None:
+    def take(self, tokens: list[int], room: int, marks: Marks = _NONE) -> Taken | None:
         """A range for a prompt and what follows, `room` in all; None: there is none at present.
 
         The keys of a prefix are to be copied before anything else is taken.
         """
         if self._gap(room, [range_ for range_ in self._ranges if range_.used]) is None:
             return None
-        source, reused = self._known(tokens)
+        source, reused = self._known(tokens, marks)
         while (start := self._gap(room, self._ranges)) is None:
             oldest = next((range_ for range_ in self._kept if range_ is not source), None)
             if oldest is None:  # only what would be reused is left to go
@@ -71,11 +77,11 @@ class Arena:
             self._kept[source] = self._kept.pop(source)
         return Taken(taken, reused, source.start)
 
-    def computed(self, range_: Range, tokens: list[int], count: int) -> None:
+    def computed(self, range_: Range, tokens: list[int], count: int, marks: Marks = _NONE) -> None:
         """The keys of the first `count` of its tokens are there."""
         for number in range(len(range_.blocks), count // BLOCK):
             before = range_.blocks[-1] if range_.blocks else b""
-            block = _hash(before, tokens[number * BLOCK : (number + 1) * BLOCK])
+            block = _hash(before, _block(tokens, number), marks.get(number))
             range_.blocks.append(block)
             former = self._where.get(block)
             self._where[block] = (range_, number)
@@ -95,12 +101,12 @@ class Arena:
         if not any(self._owns(range_, number) for number in range(len(range_.blocks))):
             self._drop(range_)
 
-    def _known(self, tokens: list[int]) -> tuple[Range | None, int]:
+    def _known(self, tokens: list[int], marks: Marks) -> tuple[Range | None, int]:
         """Who has the longest prefix of these, and its tokens; the last token is always computed."""
         found: tuple[Range, int] | None = None
         before = b""
-        for at in range(0, len(tokens) - BLOCK, BLOCK):
-            before = _hash(before, tokens[at : at + BLOCK])
+        for number in range((len(tokens) - 1) // BLOCK):
+            before = _hash(before, _block(tokens, number), marks.get(number))
             if before not in self._where:
                 break
             found = self._where[before]
@@ -127,6 +133,11 @@ class Arena:
         self._ranges.remove(range_)
 
 
-def _hash(before: bytes, tokens: list[int]) -> bytes:
+def _block(tokens: list[int], number: int) -> list[int]:
+    return tokens[number * BLOCK : (number + 1) * BLOCK]
+
+
+def _hash(before: bytes, tokens: list[int], mark: bytes | None) -> bytes:
     """Nobody can make two prompts whose blocks are taken for each other."""
-    return blake2b(before + np.array(tokens, np.int32).tobytes(), digest_size=16).digest()
+    whole = before + np.array(tokens, np.int32).tobytes() + (mark or b"")
+    return blake2b(whole, digest_size=16).digest()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from time import perf_counter
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import torch
 
@@ -24,12 +25,14 @@ from shoal.runtimes.torch import memory
 from shoal.runtimes.torch.families.base import Decoder, Writer
 from shoal.runtimes.torch.generating import sizes
 from shoal.runtimes.torch.generating.anew import Anew
-from shoal.runtimes.torch.generating.arena import Arena, Range
+from shoal.runtimes.torch.generating.arena import Arena, Marks, Range
+from shoal.runtimes.torch.generating.images import Images
 from shoal.runtimes.torch.generating.keys import Keys
 from shoal.runtimes.torch.generating.onward import Onward
 from shoal.runtimes.torch.generating.parts import Kept, range_of
 from shoal.runtimes.torch.generating.sampling import Row, Sampler
 from shoal.runtimes.torch.linear import Linear
+from shoal.runtimes.torch.media import Takes
 from shoal.wire.arrays import to_wire
 from shoal.wire.socket import Generate, Load, Sampling
 
@@ -40,11 +43,13 @@ class Decoding(NamedTuple):
     Attributes:
         logits: rows of hidden states -> those of the next token, [rows, vocabulary].
         dtype: of keys and values.
+        takes: the images that it reads among tokens, if it does.
     """
 
     decoder: Decoder | Writer
     logits: Linear
     dtype: torch.dtype
+    takes: Takes | None = None
 
 
 class Generator(generator.Generator[Range]):
@@ -52,14 +57,17 @@ class Generator(generator.Generator[Range]):
 
     def __init__(self, load: Load, decoding: Decoding, device: torch.device) -> None:
         """Raises `ModelLoadFailed` for options that there are not."""
-        decoder, self._logits, dtype = decoding
+        decoder, self._logits, dtype, takes = decoding
         size = sizes.of(load, decoder, dtype, device)
         self._keys = Keys(decoder.kept, size.places, dtype, device)
-        self._way = (
-            Anew(decoder, self._keys, device)
-            if isinstance(decoder, Writer)
-            else Onward(decoder, self._keys, device)
-        )
+        self._images: Images | None = None
+        self._way: Anew | Onward
+        if isinstance(decoder, Writer):
+            self._way = Anew(decoder, self._keys, device)
+        else:
+            if decoder.seer is not None and takes is not None:
+                self._images = Images(decoder.seer, takes, size.rows, device)
+            self._way = Onward(decoder, self._keys, device, self._images)
         bounds = Bounds(
             decoder.vocabulary,
             load.max_tokens,
@@ -69,24 +77,40 @@ class Generator(generator.Generator[Range]):
             self._way.begin,
         )
         super().__init__("torch", load, bounds)
-        self._device = device
+        self._device, self._takes = device, None if self._images is None else takes
+        self._most = min(load.max_tokens, size.places)
         self.bytes = size.bytes
         self._arena = Arena(size.places)
         self._sampler = Sampler(load.sequences, decoder.vocabulary, device)
         self._places = list(range(load.sequences))
 
     def warm_up(self) -> None:
-        """A text of two tokens, so that the first sequence does not pay for first uses."""
-        prompt = to_wire(np.zeros(1, np.int32))
-        self.begin(Generate(0, self._name, prompt, Sampling(2, temperature=0.0)))
+        """A text of two tokens, behind an image where there is room for one, so that the first sequence
+        does not pay for first uses."""
+        prompt, inputs = np.zeros(1, np.int32), None
+        if (takes := self._takes) is not None and takes.tokens + 2 <= self._most:
+            prompt = np.append(np.full(takes.tokens, takes.place, np.int32), prompt)
+            inputs = [to_wire(takes.blank()[None])]
+        sampling = Sampling(2, temperature=0.0)
+        self.begin(Generate(0, self._name, to_wire(prompt), sampling, inputs=inputs))
         while self:
             self.step()
+
+    def begin(self, asked: Generate) -> None:
+        """As the base has it; raises `InvalidRequest` also for images that are not those of the prompt."""
+        if self._images is None:
+            super().begin(asked)
+            return
+        prompt = self._images.read(asked)
+        # The pixels are let go once they were looked at, and not held by what was asked.
+        super().begin(msgspec.structs.replace(asked, inputs=None))
+        self._images.keep(asked.batch, prompt)
 
     def _placed(self, sequence: Kept) -> bool:
         if not self._places:
             return False
         before = self._way.before(sequence)
-        taken = self._arena.take(before, sequence.room)
+        taken = self._arena.take(before, sequence.room, self._marks(sequence))
         if taken is None:
             return False
         self._keys.copy(taken.source, taken.range.start, taken.reused)
@@ -99,6 +123,14 @@ class Generator(generator.Generator[Range]):
         assert sequence.range is not None and sequence.place is not None, "it is under way"
         self._arena.release(sequence.range)
         self._places.append(sequence.place)
+
+    def _leave(self, sequence: Kept) -> None:
+        super()._leave(sequence)
+        if self._images is not None:
+            self._images.drop(sequence.asked.batch)
+
+    def _marks(self, sequence: Kept) -> Marks:
+        return {} if self._images is None else self._images.marks(sequence.asked.batch)
 
     def _compute(self, parts: list[Part[Range]], told: list[Told]) -> None:
         try:
@@ -119,7 +151,8 @@ class Generator(generator.Generator[Range]):
                 sequence = part.sequence
                 sequence.computed = part.stop
                 if self._way.begin is None:
-                    self._arena.computed(range_of(part), sequence.tokens, part.stop)
+                    marks = self._marks(sequence)
+                    self._arena.computed(range_of(part), sequence.tokens, part.stop, marks)
                 if part.goes_on:
                     try:
                         going.append((sequence, _row(sequence), end - 1))

@@ -11,6 +11,7 @@ from torch import Tensor
 from shoal.runtimes.generating.generator import Part
 from shoal.runtimes.torch.families.base import Decoder
 from shoal.runtimes.torch.generating.arena import Range
+from shoal.runtimes.torch.generating.images import Images
 from shoal.runtimes.torch.generating.keys import Keys, Pass, Span
 from shoal.runtimes.torch.generating.parts import Kept, range_of
 from shoal.runtimes.torch.packed import rounded
@@ -25,8 +26,12 @@ class Onward:
 
     begin: int | None = None
 
-    def __init__(self, decoder: Decoder, keys: Keys, device: torch.device) -> None:
+    def __init__(
+        self, decoder: Decoder, keys: Keys, device: torch.device, images: Images | None = None
+    ) -> None:
+        """`images`: those of prompts, of a model that reads some."""
         self._decoder, self._keys, self._device = decoder, keys, device
+        self._images = images
 
     @staticmethod
     def before(sequence: Kept) -> list[int]:
@@ -47,4 +52,5 @@ class Onward:
         over = Pass(spans, self._device)
         layers = range(len(self._decoder.kept))
         attends = [partial(self._keys.attend, number, over=over) for number in layers]
-        return self._decoder.carry_on(tokens, positions, attends), ends
+        shown = None if self._images is None else self._images.shown(parts, ends)
+        return self._decoder.carry_on(tokens, positions, attends, shown), ends

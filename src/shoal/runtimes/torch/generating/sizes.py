@@ -70,9 +70,14 @@ def of(load: Load, decoder: Decoder | Writer, dtype: torch.dtype, device: torch.
         beside = places * place // len(decoder.kept)
     else:  # a mask, also as numbers
         beside = rows * min(places, load.max_tokens) * (torch.bool.itemsize + dtype.itemsize)
-    passes = (rows + load.sequences) * decoder.activation_bytes_per_token
+    together, shown = rows + load.sequences, 0
+    if not isinstance(decoder, Writer) and decoder.seer is not None:
+        together = max(together, decoder.seer.squares)
+        # Rows of images in all places that a prompt may have.
+        shown = min(places, load.sequences * load.max_tokens) * decoder.width * dtype.itemsize
+    passes = together * decoder.activation_bytes_per_token
     chosen = Sampler.bytes(load.sequences, decoder.vocabulary)
-    return Size(places, rows, of_device.row_s, places * place + beside + passes + chosen)
+    return Size(places, rows, of_device.row_s, places * place + beside + passes + chosen + shown)
 
 
 def _options(load: Load) -> Options:
