@@ -13,7 +13,6 @@ import msgspec
 
 from shoal.runtimes.torch.families.base import Family
 from shoal.runtimes.torch.families.modernbert import ModernBertConfig
-from shoal.runtimes.torch.families.pictures import check_place
 from shoal.runtimes.torch.families.rotary import RotaryEncoder
 from shoal.runtimes.torch.families.shuffle import Shuffle
 from shoal.runtimes.torch.families.siglip import SiglipVision
@@ -43,18 +42,11 @@ class ModernVBert(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         self.shuffle.check()
-        check_place("image_token_id", self.image_token_id, self.text_config.vocab_size)
 
     @property
     def shuffle(self) -> Shuffle:
         """How images become tokens."""
-        return Shuffle(
-            self.vision_config,
-            self.pixel_shuffle_factor,
-            self.image_token_id,
-            self.text_config.hidden_size,
-            _CONNECTOR,
-        )
+        return Shuffle(self, self.pixel_shuffle_factor, _CONNECTOR)
 
 
 class ColModernVBertConfig(msgspec.Struct, frozen=True):

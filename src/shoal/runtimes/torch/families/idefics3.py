@@ -15,7 +15,6 @@ import msgspec
 from shoal.runtimes.torch.families.base import Family
 from shoal.runtimes.torch.families.decoder import GENERATOR, WORDS, rename
 from shoal.runtimes.torch.families.llama import LlamaConfig
-from shoal.runtimes.torch.families.pictures import check_place
 from shoal.runtimes.torch.families.rotary import RotaryEncoder
 from shoal.runtimes.torch.families.shuffle import Shuffle
 from shoal.runtimes.torch.families.siglip import SiglipVision
@@ -53,18 +52,11 @@ class Idefics3Config(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         self.shuffle.check()
-        check_place("image_token_id", self.image_token_id, self.text_config.vocab_size)
 
     @property
     def shuffle(self) -> Shuffle:
         """How images become tokens."""
-        return Shuffle(
-            self.vision_config,
-            self.scale_factor,
-            self.image_token_id,
-            self.text_config.hidden_size,
-            _CONNECTOR,
-        )
+        return Shuffle(self, self.scale_factor, _CONNECTOR)
 
 
 def _rename(stored: str) -> str | None:
