@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import platform
+import statistics
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -78,6 +79,11 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     ]
     rule = ["-" * (w - right) + ":" * right for w, right in zip(widths, numeric, strict=True)]
     return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], rule, *lines[1:]])
+
+
+def ratio(values: Sequence[float]) -> str:
+    """Of rounds: the median, and their range."""
+    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
 def _aligned(text: str, width: int, right: bool) -> str:

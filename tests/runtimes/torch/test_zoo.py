@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer
-from transformers import AutoTokenizer, T5ForConditionalGeneration
+from transformers import AutoTokenizer, T5EncoderModel, T5ForConditionalGeneration
 
 from shoal.catalog.card import Profile
 from shoal.catalog.fetch import fetch
 from shoal.catalog.resolve import Catalog
 from shoal.runtimes.torch.runtime import TorchRuntime
 from shoal.wire.arrays import from_wire, to_wire
-from shoal.wire.socket import Run
+from shoal.wire.socket import Chunk, Run
 from shoal.worker.models import load_of
 from tests.runtimes.torch import made
 from tests.runtimes.torch.generating import texts
@@ -98,6 +98,31 @@ def test_texts_are_those_of_transformers() -> None:
         theirs = model.generate(torch.tensor([prompt]), max_new_tokens=30, do_sample=False)
         assert [0, *ours[n].tokens, 1] == theirs[0].tolist()
     assert tokenizer.decode(ours[0].tokens) == "Das Haus ist wunderbar."
+
+
+def test_what_a_model_that_writes_reads_is_what_transformers_reads() -> None:
+    """Vectors of its encoder, asked for between the passes of a text, which is what it was without them."""
+    card = Catalog.load().card("traceforge-flan-t5-small")
+    folder = fetch(card, cache_dir=None, offline=False)
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    told = ("The house is wonderful.", "edited src/login.py, ran pytest, 12 passed", "Größe: 14 €")
+    prompts = [tokenizer.encode(text).ids for text in told]
+    runtime = TorchRuntime()
+    runtime.load(load_of(card, folder, Profile(sequences=2)))
+    text = texts.asked(1, prompts[0], 12, card.name)
+    alone = texts.generated(runtime, text)[1].tokens
+    runtime.begin(text)
+    begun = [message for _ in range(4) for message in runtime.step()]
+    items = to_wire(np.concatenate(prompts).astype(np.int32))
+    lengths = to_wire(np.array([*map(len, prompts)], np.int32))
+    ours = from_wire(runtime.run(Run(2, card.name, ["dense"], items, lengths)).arrays["dense"])
+    rest = texts.finished(runtime, [1])[1].tokens
+    assert texts.tokens_of([m for m in begun if isinstance(m, Chunk)]) + rest == alone
+    model = T5EncoderModel.from_pretrained(folder, dtype=torch.float32)
+    with torch.inference_mode():
+        states = [model(torch.tensor([prompt])).last_hidden_state[0] for prompt in prompts]
+    theirs = torch.stack([rows.mean(0) for rows in states]).numpy()
+    np.testing.assert_allclose(ours, theirs, atol=1e-4 * np.abs(theirs).max())
 
 
 @pytest.mark.parametrize("name", ["multilingual-e5-small", "gector-distilbert"])

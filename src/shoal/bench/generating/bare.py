@@ -12,7 +12,7 @@ from shoal.runtimes.sglang.answers import Text
 from shoal.runtimes.sglang.client import Client
 from shoal.runtimes.sglang.sampling import Able, params_of
 from shoal.wire.arrays import from_wire
-from shoal.wire.socket import Failed, FromRuntime, Generate, Generated
+from shoal.wire.socket import CancelBatch, Failed, FromRuntime, Generate, Generated
 
 _ABLE = Able("none", untempered=False, generated_repetition=False)
 
@@ -23,13 +23,17 @@ class Bare:
     def __init__(self, url: str) -> None:
         self.client = Client(url, None)
         self._heard: asyncio.Queue[FromRuntime] = asyncio.Queue()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[int, asyncio.Task[None]] = {}
 
-    def send(self, asked: Generate) -> None:
-        """A request of its own, at once."""
-        task = asyncio.create_task(self._carry(asked))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def send(self, asked: Generate | CancelBatch) -> None:
+        """A request of its own, at once; or its end."""
+        batch = asked.batch
+        if isinstance(asked, Generate):
+            task = self._tasks[batch] = asyncio.create_task(self._carry(asked))
+            task.add_done_callback(lambda _: self._tasks.pop(batch))
+        elif batch in self._tasks:
+            self._tasks[batch].cancel()
+            self._heard.put_nowait(Generated(batch, "cancelled", 0, 0.0))
 
     async def hear(self) -> FromRuntime:
         """What comes next, of whichever."""

@@ -10,8 +10,9 @@ from shoal.bench.pictures import panels
 
 def write(path: Path, result: Result) -> None:
     """One panel a side, one line of marks a stream, of its last round."""
-    with panels(path, len(result.measured)) as axes:
-        for panel, side in zip(axes, result.measured, strict=True):
+    joined = [side for side in result.measured if side.rounds[-1].beside]
+    with panels(path, len(joined)) as axes:
+        for panel, side in zip(axes, joined, strict=True):
             for number, stream in enumerate(side.rounds[-1].beside):
                 panel.plot(stream.tokens_s, [number] * len(stream.tokens_s), "|")
                 panel.plot([stream.began_s], [number], "k>")

@@ -1,7 +1,8 @@
-"""Sequences asked of a runtime, and when their tokens came."""
+"""Sequences asked of a runtime, and when their tokens came; of some only what they do beside the others."""
 
 from __future__ import annotations
 
+import math
 import time
 from itertools import pairwise
 from typing import Protocol
@@ -11,15 +12,21 @@ import numpy as np
 
 from shoal.bench.failure import BenchFailed
 from shoal.wire.arrays import from_wire, to_wire
-from shoal.wire.socket import Chunk, Failed, FromRuntime, Generate, Generated, Sampling
+from shoal.wire.socket import CancelBatch, Chunk, Failed, FromRuntime, Generate, Generated, Sampling
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """A prompt, and how many tokens are to follow; it is asked once `after` tokens of all came."""
+    """A prompt, and how many tokens are to follow.
+
+    Attributes:
+        after: it is asked once so many tokens of all came.
+        beside: it is called off once all that are not are over.
+    """
 
     prompt: list[int]
     new_tokens: int
     after: int = 0
+    beside: bool = False
 
 
 class Stream(msgspec.Struct):
@@ -35,17 +42,21 @@ class Stream(msgspec.Struct):
         """Until its first token."""
         return self.tokens_s[0] - self.began_s
 
+    def pauses_s(self, since_s: float = 0.0, until_s: float = math.inf) -> list[float]:
+        """Between each two of its tokens, of which the second came between these."""
+        return [b - a for a, b in pairwise(self.tokens_s) if since_s <= b < until_s]
+
     @property
     def pause_s(self) -> float:
-        """The longest between two of its tokens."""
-        return max((b - a for a, b in pairwise(self.tokens_s)), default=0.0)
+        """The longest of them."""
+        return max(self.pauses_s(), default=0.0)
 
 
 class Asks(Protocol):
     """A runtime, or what stands for one."""
 
-    def send(self, message: Generate, /) -> None:
-        """Begin a sequence."""
+    def send(self, message: Generate | CancelBatch, /) -> None:
+        """Begin a sequence, or end one."""
 
     async def hear(self) -> FromRuntime:
         """What comes next, of whichever sequence."""
@@ -55,8 +66,9 @@ async def streams(runtime: Asks, model: str, asked: list[Asked], seed: int) -> l
     """All of them, greedy, to their last token. Raises `BenchFailed` where one fails."""
     began = time.perf_counter()
     found: dict[int, Stream] = {}
-    waiting, over, came = list(enumerate(asked)), 0, 0
-    while over < len(asked):
+    waiting, came = list(enumerate(asked)), 0
+    under_way = dict(enumerate(asked))
+    while under_way:
         while waiting and waiting[0][1].after <= came:
             number, one = waiting.pop(0)
             found[number] = Stream(time.perf_counter() - began)
@@ -72,7 +84,10 @@ async def streams(runtime: Asks, model: str, asked: list[Asked], seed: int) -> l
                 came += len(ids)
             case Generated():
                 found[message.batch].cached_tokens = message.cached_tokens
-                over += 1
+                own = not under_way.pop(message.batch).beside
+                if own and all(one.beside for one in under_way.values()):
+                    for number in under_way:
+                        runtime.send(CancelBatch(number))
             case Failed() | _:
                 raise BenchFailed(f"the runtime answered a sequence with {message}")
     return [found[number] for number in range(len(asked))]

@@ -178,5 +178,4 @@ def table(result: Result) -> str:
 
 def _ratio(ours: Measured, bare: Measured, kind: Callable[[Round], Answers]) -> str:
     pairs = zip(ours.rounds, bare.rounds, strict=True)
-    ratios = [kind(one).rate / kind(other).rate for one, other in pairs]
-    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+    return report.ratio([kind(one).rate / kind(other).rate for one, other in pairs])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from shoal.runtimes.base import OutOfMemory
 from shoal.runtimes.torch.runtime import TorchRuntime
 from shoal.wire.arrays import from_wire
 from shoal.wire.socket import Chunk, Generated
+from tests.runtimes import letters
 from tests.runtimes.torch.families.t5_row import T5
 from tests.runtimes.torch.generating import texts
 
@@ -107,6 +109,27 @@ def test_an_id_of_stop_ends_it_and_is_not_told(runtime: TorchRuntime, tmp_path: 
     text = texts.generated(runtime, texts.asked(2, prompt, 30, stop=[whole[end]], **drawn))[2]
     assert text.tokens == whole[:end]
     assert (text.ended.finish, text.ended.new_tokens) == ("stop", end + 1)
+
+
+def test_a_grammar_is_kept(runtime: TorchRuntime, tmp_path: Path) -> None:
+    """From the first token on, of which the one that texts begin with is none; beside a text that has no
+    grammar, and is what it is alone."""
+    texts.make_t5(tmp_path, "original", vocab_size=300)
+    tokenizer = letters.save(tmp_path)
+    load(runtime, tmp_path)
+    free = texts.asked(2, [9, 8, 7], 20, temperature=1.0, seed=2)
+    alone = texts.generated(runtime, free)[2].tokens
+    schema = '{"type": "object", "properties": {"n": {"enum": [1, 22]}}, "required": ["n"]}'
+    kinds = [("json_schema", schema), ("regex", "(ab|cd){3}")]
+    kept = [
+        texts.asked(n, [5, 6, 7], 60, grammar=kind, temperature=1.0, seed=n, stop=[letters.END])
+        for n, kind in enumerate(kinds)
+    ]
+    said = texts.generated(runtime, *kept, free)
+    assert tokenizer.decode(said[0].tokens) in ('{"n": 1}', '{"n": 22}')
+    assert re.fullmatch(kinds[1][1], tokenizer.decode(said[1].tokens))
+    assert [said[n].ended.finish for n in range(2)] == ["stop", "stop"]
+    assert said[2].tokens == alone
 
 
 def test_prompts_are_read_together_as_far_as_there_is_room(
