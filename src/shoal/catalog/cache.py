@@ -76,6 +76,15 @@ def _build(target: Path, make: Callable[[Path], None]) -> None:
         _remove(scratch)
 
 
+def drop(target: Path) -> None:
+    """Remove a thing, whole or not at all, once nobody makes it. Raises `OSError`."""
+    with locked(target):
+        gone = target.with_name(f".{target.name}.partial")
+        _remove(gone)
+        target.rename(gone)
+        _remove(gone)
+
+
 def _remove(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)

@@ -28,6 +28,7 @@ def test_a_graph_is_made_once(tmp_path: Path) -> None:
     first = made(tmp_path)
     assert {path.name for path in first.iterdir()} == {
         "config.json",
+        "made_of.json",
         "model.onnx",
         "model.onnx_data",
     }
@@ -64,6 +65,38 @@ def test_other_files_make_another_graph(tmp_path: Path) -> None:
     tensors = load_file(tmp_path / "model.safetensors")
     save_file({name: 2 * array for name, array in tensors.items()}, tmp_path / "model.safetensors")
     assert made(tmp_path) != before
+
+
+def test_graphs_that_nobody_asks_for_any_more_go_when_another_one_of_the_model_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, folder = tmp_path / "cache", tmp_path / "bert"
+    places = [tmp_path / place / "bert" for place in ("a", "b")]  # called alike
+    for place in (folder, *places):
+        place.mkdir(parents=True)
+        save_bert(place)
+
+    def export(of: Path, **changes: Any) -> Path:
+        fields: dict[str, Any] = {"folder": of, "family": "bert", "heads": MEAN}
+        return exported(Model(**(fields | changes)), str(cache))
+
+    def there() -> set[str]:
+        return {path.name for path in (cache / "exported").iterdir() if path.name[0] != "."}
+
+    cls = {"dense": {"head": "dense", "pooling": "cls"}}
+    valid = [export(folder), export(folder, heads=cls), export(folder, weights="int8")]
+    changed, gone = map(export, places)
+    (cache / "exported" / "bert-float32-0123456789ab").mkdir()  # of code that told of nothing
+    (cache / "exported" / "bert-large-float32-0123456789ab").mkdir()  # of another model
+    assert len(there()) == 7
+    change_config(places[0], {"layer_norm_eps": 1e-3})
+    (places[1] / "config.json").unlink()
+    anew = export(places[0])
+    assert changed != anew and gone.name not in there()
+    assert there() == {path.name for path in (*valid, anew)} | {"bert-large-float32-0123456789ab"}
+    monkeypatch.setattr("shoal.runtimes.onnx.export.kept.VERSION", 2)
+    newest = export(folder)
+    assert there() == {newest.name, "bert-large-float32-0123456789ab"}
 
 
 def test_weights_of_16_bits(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ Decides which graph a card is computed by, and when one must be made anew.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -13,17 +12,14 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from shoal.catalog import cache
-from shoal.catalog.sources.wheel import slug
 from shoal.errors import ConfigError, nearest
 from shoal.runtimes.onnx.encoders.heads import Value, heads_of
 from shoal.runtimes.onnx.export.architecture import Architecture, architecture
 from shoal.runtimes.onnx.export.encoder import Encoder
 from shoal.runtimes.onnx.export.graph import GRAPH, WEIGHTS, GraphWriter
+from shoal.runtimes.onnx.export.kept import MadeOf, prune, record
 from shoal.runtimes.onnx.export.products import PRODUCTS, Weights
 from shoal.runtimes.onnx.export.tensors import Tensors
-
-#: Counted up when other graphs are made of the same files.
-VERSION = 1
 
 #: Values that are made of each item's first token alone.
 _OF_FIRST: set[Value] = {"first", "sequence"}
@@ -65,20 +61,15 @@ def exported(model: Model, cache_dir: str | None) -> Path:
     """
     values = sorted({head.value for head in heads_of(model.heads).values()})
     found = architecture(model.folder, model.family)
-    name = f"{slug(model.folder.name)}-{model.weights}-{_digest(model, values)}"
-    target = cache.root(cache_dir) / "exported" / name
-    return cache.build(target, lambda scratch: _make(model, found, values, scratch))
+    made_of = MadeOf(str(model.folder), model.family, values, model.weights)
+    target = cache.root(cache_dir) / "exported" / made_of.name
 
+    def make(scratch: Path) -> None:
+        _make(model, found, values, scratch)
+        record(made_of, scratch)
+        prune(made_of, target.parent)
 
-def _digest(model: Model, values: list[Value]) -> str:
-    """Of what the graph follows from: hashing the weights would take longer than loading them."""
-    config = (model.folder / "config.json").read_bytes()
-    files = [
-        (path.name, path.stat().st_size, path.stat().st_mtime_ns)
-        for path in sorted(model.folder.glob("*.safetensors"))
-    ]
-    parts = (VERSION, str(model.folder), model.family, values, config, files)
-    return hashlib.sha256(msgspec.msgpack.encode(parts)).hexdigest()[:12]
+    return cache.build(target, make)
 
 
 def _make(model: Model, of: Architecture, values: list[Value], folder: Path) -> None:
