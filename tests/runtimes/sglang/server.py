@@ -54,6 +54,8 @@ _DEFAULTS = {
 }
 _OTHERS = {"stop_token_ids", "ignore_eos", "logit_bias", "json_schema", "regex", "ebnf"}
 _AFTER = 3  # tokens, until one of these happens
+#: After the end of any answer, whatever has its `rid` by then is aborted.
+_LATE_S = 2
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -124,6 +126,7 @@ class Server:
     def _model(self) -> dict[str, Any]:
         return {
             "model_path": self.flags.model_path,
+            "served_model_name": self.flags.model_path,
             "tokenizer_path": self.flags.model_path,
             "is_generation": True,
             "preferred_sampling_params": None,
@@ -176,14 +179,15 @@ class Server:
             error = "LoRA is not enabled. Please set `--enable-lora` to enable LoRA."
         elif path == "/load_lora_adapter":
             if name in self.adapters:
-                error = f"LoRA with name {name} already exists. Loaded LoRAs: {[*self.adapters]}"
-            elif not Path(asked["lora_path"]).is_dir():
-                error = f"Failed to load LoRA adapter {name}: no adapter_config.json"
+                error = f"Failed to load LoRA adapter {name} because it is already loaded"
+            elif not (folder := Path(asked["lora_path"])).is_dir():
+                error = f"Repo id must use alphanumeric chars, '-', '_' or '.'. […]: '{folder}'."
             else:
-                self.adapters[name] = asked["lora_path"]
+                self.adapters[name] = str(folder)
         elif self.adapters.pop(name, None) is None:
-            error = f"LoRA adapter {name} does not exist"
-        told = {"success": error is None, "error_message": error, "loaded_adapters": self.adapters}
+            error = f"LoRA with name {name} does not exist. Loaded LoRAs: {self.adapters.keys()}"
+        said = {"success": error is None, "error_message": error or ""}
+        told = {"rid": None, "http_worker_ipc": None, **said, "loaded_adapters": self.adapters}
         await _answer(send, told, 200 if error is None else 400)
 
     async def _generate(self, body: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -197,7 +201,7 @@ class Server:
         text, rid = Text(body), body.get("rid") or os.urandom(8).hex()
         events = [(b"content-type", b"text/event-stream; charset=utf-8")]
         await send({"type": "http.response.start", "status": 200, "headers": events})
-        if (wrong := self._wrong(text)) is not None:
+        if (wrong := self._wrong(text, rid)) is not None:
             kind = {"type": "invalid_request_error", "code": 400, "retryable": False}
             await _event(send, {"error": {"message": wrong, **kind}})
         elif FULL in text.prompt or (FULL_ONCE in text.prompt and self.full_once):
@@ -213,9 +217,14 @@ class Server:
                 leaving.cancel()
                 del self.texts[rid]
         await send({"type": "http.response.body", "body": b"data: [DONE]\n\n"})
+        await asyncio.sleep(_LATE_S)
+        if (named_so := self.texts.get(rid)) is not None:
+            named_so.aborted = True
 
-    def _wrong(self, text: Text) -> str | None:
+    def _wrong(self, text: Text, rid: str) -> str | None:
         params = text.params
+        if rid in self.texts:
+            return f"Duplicate request ID detected: {rid}"
         if len(text.prompt) + params["max_new_tokens"] > self.flags.context_length:
             return "Requested token count exceeds the model's maximum context length"
         if not 0 < params.get("top_p", 1.0) <= 1:
@@ -227,7 +236,7 @@ class Server:
                 return f"logit_bias must has keys in [0, {VOCABULARY - 1}], got {token}."
         name = text.body.get("lora_path")
         if name is not None and name not in self.adapters:
-            return f"The following requested LoRA adapters are not loaded: {name}"
+            return f"Got LoRA adapter that has never been loaded: {name}"
         return None
 
     async def _stream(self, text: Text, rid: str, send: Send) -> None:
@@ -338,10 +347,10 @@ def _softmax(logits: Any) -> Any:
 
 
 async def _left(receive: Receive, text: Text) -> None:
-    """Who has gone gets no more; SGLang finds out two seconds later."""
+    """Who has gone gets no more; SGLang finds out later."""
     while (await receive())["type"] != "http.disconnect":
         pass
-    await asyncio.sleep(2)
+    await asyncio.sleep(_LATE_S)
     text.aborted = True
 
 

@@ -84,8 +84,12 @@ def test_an_abort_that_is_the_callers_fault(driver: Driver, running: Fake) -> No
     assert 0 < len(text.tokens) <= 3  # answers that come at once are sent as one
 
 
-def test_a_full_queue_is_tried_again(driver: Driver, running: Fake) -> None:
-    assert len(driver.whole(1, prompt=[*PROMPT, toy.FULL_ONCE]).tokens) == 8
+def test_a_full_queue_is_tried_again(driver: Driver, folder: Path) -> None:
+    """Under another name: the server ends what has the first one's two seconds later."""
+    with fake(folder, "--token-s", "0.1") as started:
+        driver.load(load_of(folder, url=started.url))
+        long = Sampling(30, temperature=0.0)
+        assert len(driver.whole(1, long, prompt=[*PROMPT, toy.FULL_ONCE]).tokens) == 30
 
 
 def test_a_queue_that_stays_full(driver: Driver, running: Fake) -> None:

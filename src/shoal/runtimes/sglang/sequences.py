@@ -6,6 +6,7 @@ import asyncio
 import secrets
 import time
 from concurrent.futures import Future
+from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any, Literal
 
@@ -65,10 +66,11 @@ class Sequences:
         self._shares = Shares()
         self._brought: SimpleQueue[tuple[_Sequence, Answer | ShoalError]] = SimpleQueue()
         self._name = f"shoal-{secrets.token_hex(4)}"
+        self._numbers = count()
 
     def begin(self, asked: Generate, model: Model) -> None:
         """Raises `InvalidRequest` for what the server cannot do, with its field."""
-        sequence = _Sequence(asked, model, _body(asked, model) | {"rid": self._rid(asked.batch)})
+        sequence = _Sequence(asked, model, _body(asked, model))
         self._all[asked.batch] = sequence
         if sequence.body["sampling_params"]["max_new_tokens"]:
             sequence.task = self._loop.start(self._run(sequence))
@@ -90,9 +92,12 @@ class Sequences:
         """It ends here, and on the server."""
         return self._over(self._all[batch], "cancelled")
 
-    def _rid(self, batch: int) -> str:
-        """Of all that ask this server, and the beginning of no other: an abort ends all that begin so."""
-        return f"{self._name}-{batch}."
+    def _rid(self) -> str:
+        """Of one request: two seconds after its answer the server ends what has its name by then.
+
+        The beginning of no other: in older versions an abort ends all that begin so.
+        """
+        return f"{self._name}-{next(self._numbers)}."
 
     def _told(self, sequence: _Sequence, brought: Answer | ShoalError) -> list[Told]:
         if sequence.over:
@@ -127,14 +132,11 @@ class Sequences:
 
     async def _run(self, sequence: _Sequence) -> None:
         """Its request, once there is a place, to the end."""
-        model, rid = sequence.model, sequence.body["rid"]
+        model = sequence.model
         async with model.places:
             before = self._shares.more(+1)
             try:
                 await self._bring(sequence, before)
-            except asyncio.CancelledError:
-                await model.client.abort(rid)
-                raise
             except ShoalError as error:
                 if isinstance(error, Gone | BrokeOff):
                     await model.lost()  # if the server is, this process ends
@@ -161,15 +163,21 @@ class Sequences:
 
     async def _stream(self, sequence: _Sequence, before: float) -> bool:
         """Whether the server had no room for it; else all of it was brought."""
-        async for answer in sequence.model.client.stream(sequence.body):
-            if answer.full and not sequence.begun:
-                return True
-            sequence.begun = True
-            sequence.seconds = self._shares.more(0) - before
-            sequence.done = answer.error is not None or answer.meta_info.finish_reason is not None
-            self._brought.put((sequence, answer))
+        client, rid = sequence.model.client, self._rid()
+        try:
+            async for answer in client.stream(sequence.body | {"rid": rid}):
+                if answer.full and not sequence.begun:
+                    return True
+                sequence.begun = True
+                sequence.seconds = self._shares.more(0) - before
+                finish = answer.meta_info.finish_reason
+                sequence.done = answer.error is not None or finish is not None
+                self._brought.put((sequence, answer))
+        except asyncio.CancelledError:
+            await client.abort(rid)
+            raise
         if not sequence.done:
-            raise ComputeFailed(f"{sequence.model.client.url} ended a text in its middle")
+            raise ComputeFailed(f"{client.url} ended a text in its middle")
         return False
 
 
