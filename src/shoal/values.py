@@ -126,6 +126,7 @@ class GenerateParams(msgspec.Struct, frozen=True, array_like=True, tag="generate
         tools: of a conversation, what may be called: a JSON list in OpenAI's shape, as text; empty: none.
         tool_choice: ``auto``, ``none``, ``required``, or the name of the one to call.
         template: what else the chat template is given: a JSON map, as text; empty: nothing.
+        apart: pieces of reasoning and of calls are wanted too, each apart from the text.
     """
 
     chat: bool = False
@@ -146,6 +147,7 @@ class GenerateParams(msgspec.Struct, frozen=True, array_like=True, tag="generate
     tools: str = ""
     tool_choice: str = "auto"
     template: str = ""
+    apart: bool = False
 
 
 Params = EncodeParams | ScoreParams | ExtractParams | TokenizeParams | GenerateParams

@@ -16,6 +16,7 @@ from shoal.errors import (
 from shoal.gateway.feed import Feed, Growth
 from shoal.gateway.replies import Answer
 from shoal.gateway.units import Span
+from shoal.tasks.generate.answer import Said
 from shoal.tasks.reading import Size
 from shoal.wire.objects import Generation
 from shoal.wire.queue import Piece, Reply
@@ -41,7 +42,7 @@ async def test_what_was_not_taken_is_one_growth_an_item() -> None:
     feed.add(1, piece("b", 0))
     feed.add(0, piece("Once ", 0))
     feed.add(0, piece("upon", 5))
-    assert await feed.next(SOON_S) == [Growth(1, "b"), Growth(0, "Once upon")]
+    assert await feed.next(SOON_S) == [Growth(1, [Said("b")]), Growth(0, [Said("Once upon")])]
     feed.add(0, piece(" a", 9))
     feed.end(ended(0, "Once upon a time"))
     (growth,) = await feed.next(SOON_S)
@@ -61,7 +62,7 @@ async def test_whoever_asks_waits_for_what_comes_and_not_for_ever() -> None:
     await asyncio.sleep(0)
     assert not waiting.done()
     feed.add(0, piece("Once", 0))
-    assert await waiting == [Growth(0, "Once")]
+    assert await waiting == [Growth(0, [Said("Once")])]
     feed.add(0, piece("Once", 0))  # again, by another worker
     assert await feed.next(0.001) == []
 

@@ -6,9 +6,11 @@ import math
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
+from shoal.tasks.generate.answer import Called, Delta, Said, Thought
 from shoal.wire.objects import Alternative, Generation, TokenLogprob
-from shoal.wire.queue import Piece, Reply, Timings, Unit
+from shoal.wire.queue import CallPart, Piece, Reply, Timings, Unit
 from tests.gateway.conftest import until
 from tests.gateway.scripted import ScriptedWorker
 
@@ -44,6 +46,12 @@ class Writing:
         piece = Piece(unit.id, worker, 0, at, text, packed, told_at)
         self._worker.send_piece(unit, piece)
 
+    def tell(self, *deltas: Delta, number: int = 0, worker: str = "scripted") -> None:
+        """Of a text that nothing was told of."""
+        unit, _ = self.units[number]
+        for piece in pieces_of(unit.id, list(deltas), worker):
+            self._worker.send_piece(unit, piece)
+
     def whole(self, text: str, *, number: int = 0, worker: str = "scripted", **more: Any) -> None:
         """The answer; without a word on its tokens one of two, of a prompt of three."""
         fields = {"finish": "stop", "prompt_tokens": 3, "new_tokens": 2, **more}
@@ -57,6 +65,24 @@ class Writing:
         """The item's error is the answer."""
         unit, ack = self.units[number]
         self._worker.send(unit, Reply(unit.id, "scripted", ack, [0], errors={0: error}))
+
+
+def pieces_of(unit: str, deltas: list[Delta], worker: str = "scripted") -> list[Piece]:
+    """One a delta, as a worker sends them."""
+    pieces, at, reasoning_at, call_at = [], 0, 0, 0
+    for delta in deltas:
+        piece = Piece(unit, worker, 0, at, "", reasoning_at=reasoning_at, call_at=call_at)
+        match delta:
+            case Said(text):
+                pieces.append(replace(piece, text=text))
+                at += len(text)
+            case Thought(text):
+                pieces.append(replace(piece, reasoning=text))
+                reasoning_at += len(text)
+            case Called(index, name, text):
+                pieces.append(replace(piece, call=CallPart(index, name, text)))
+                call_at += len(text)
+    return pieces
 
 
 def token(text: str, logprob: float = -0.5, *others: str) -> TokenLogprob:

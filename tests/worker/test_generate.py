@@ -8,16 +8,19 @@ import signal
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
 from shoal.broker.server import BrokerServer
+from shoal.gateway.growing import Growing
 from shoal.settings import WorkerSettings
+from shoal.tasks.generate.answer import Whole
 from shoal.values import EncodeParams, GenerateParams
 from shoal.wire.arrays import to_wire
-from shoal.wire.objects import Generation
+from shoal.wire.objects import Generation, ToolCall
 from shoal.wire.queue import Piece, Reply, Unit
 from shoal.wire.socket import Chunk
 from shoal.worker.service import Worker
@@ -30,11 +33,33 @@ source: {dir: .}
 family: fake
 tasks:
   encode: {dense: {dim: 8, pooling: mean, normalize: true}}
-  generate: {stop: [1]}
-max_tokens: 256
+  generate:
+    stop: [1]
+    tools: hermes
+    reasoning: ["<think>", "</think>"]
+    chat_template: "{% if tools %}{% endif %}{% for m in messages %}{{ m.content }}{% endfor %}</s>"
+max_tokens: 512
 profiles: {default: {runtime: fake, sequences: 4, options: {new_token_s: 0.005, token_s: 0.001}}}
 """
 PROMPT = "the quick brown fox"
+#: Of a model that repeats what it is told, an answer with all that there is.
+SAID = """<think>
+Two towns.
+</think>
+
+Wait.
+<tool_call>
+{"name": "weather", "arguments": {"city": "Köln"}}
+</tool_call>
+<tool_call>
+{"name": "weather", "arguments": {}}
+</tool_call>"""
+TOLD = ("Wait.", "Two towns.", [ToolCall("weather", '{"city": "Köln"}'), ToolCall("weather", "{}")])
+CHAT: dict[str, Any] = {
+    "chat": True,
+    "stream": True,
+    "tools": '[{"type": "function", "function": {"name": "weather"}}]',
+}
 
 
 @dataclass
@@ -45,7 +70,7 @@ class Asking:
     worker: Worker
     units: list[Unit] = field(default_factory=list)
 
-    async def publish(self, *items: str, budget_s: float = 60.0, **params: object) -> Unit:
+    async def publish(self, *items: object, budget_s: float = 60.0, **params: object) -> Unit:
         asked = GenerateParams(**({"temperature": 0.0} | params))  # type: ignore[arg-type]
         unit = await self.gateway.publish(
             [*items], budget_s, model="chat", task="generate", params=asked
@@ -174,7 +199,7 @@ async def test_whom_nobody_waits_for_gives_its_place_back(ask: Asking) -> None:
 
 
 async def test_a_prompt_that_is_too_long_is_an_error_of_its_own(ask: Asking) -> None:
-    unit = await ask.publish("the " * 100, PROMPT, max_tokens=4)
+    unit = await ask.publish("the " * 200, PROMPT, max_tokens=4)
     reply = await ask.gateway.reply(unit)
     assert list(reply.errors) == [0]
     assert len(reply.objects) == 1
@@ -194,3 +219,62 @@ async def test_many_more_than_there_are_places(ask: Asking) -> None:
     units = [await ask.publish(f"{PROMPT} {n}", max_tokens=5) for n in range(30)]
     told = await asyncio.gather(*(ask.answer(unit) for unit in units))
     assert all(one.new_tokens == 5 for (one,) in told)
+
+
+# --- what is told apart ---------------------------------------------------------------------------
+
+
+async def conversation(ask: Asking, **params: Any) -> Unit:
+    messages = {"messages": [{"role": "user", "content": SAID}]}
+    return await ask.publish(messages, max_tokens=len(SAID.encode()) + 1, **CHAT, **params)
+
+
+def parts_of(generation: Generation) -> tuple[str, str | None, list[ToolCall]]:
+    return generation.text, generation.reasoning, generation.tool_calls
+
+
+async def test_what_is_told_apart_comes_apart_as_it_is_written(ask: Asking) -> None:
+    unit = await conversation(ask, apart=True)
+    (told,) = await ask.answer(unit)
+    assert (parts_of(told), told.finish) == (TOLD, "tool_calls")
+    pieces = ask.pieces(unit)
+    assert "".join(piece.text for piece in pieces) == "Wait."
+    assert "".join(piece.reasoning for piece in pieces) == "Two towns."
+    calls = [piece.call for piece in pieces if piece.call is not None]
+    assert [call.name for call in calls if call.name is not None] == ["weather", "weather"]
+    assert "".join(call.text for call in calls) == '{"city": "Köln"}{}'
+    assert len(calls) > 10
+
+
+async def test_where_it_is_not_wanted_apart_the_answer_alone_comes(ask: Asking) -> None:
+    unit = await conversation(ask)
+    (told,) = await ask.answer(unit)
+    assert parts_of(told) == TOLD
+    pieces = ask.pieces(unit)
+    assert "".join(piece.text for piece in pieces) == "Wait."
+    assert not [piece for piece in pieces if piece.reasoning or piece.call]
+
+
+async def test_tokens_are_told_with_what_is_told_apart(ask: Asking) -> None:
+    unit = await conversation(ask, apart=True, logprobs=0)
+    (told,) = await ask.answer(unit)
+    pieces = [piece for piece in ask.pieces(unit) if piece.told]
+    assert [piece.told_at for piece in pieces] == list(range(len(pieces)))
+    assert len(pieces) == len(told.logprobs or []) == len(SAID.encode())
+
+
+async def test_a_call_that_was_begun_before_its_runtime_died_is_neither_torn_nor_told_twice(
+    ask: Asking,
+) -> None:
+    unit = await conversation(ask, apart=True)
+    await until(lambda: any(piece.call is not None for piece in ask.pieces(unit)))
+    os.kill(ask.runtime, signal.SIGKILL)
+    (told,) = await ask.answer(unit)
+    pieces, growing, whole = ask.pieces(unit), Growing(), Whole()
+    names = [piece.call.name for piece in pieces if piece.call is not None and piece.call.name]
+    assert len(names) > 2, "it was begun anew"
+    for piece in pieces:
+        growing.add(piece)
+    growing.close(told)
+    whole.add(growing.taken()[0])
+    assert (whole.text, whole.reasoning, whole.calls) == parts_of(told) == TOLD

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -179,15 +179,19 @@ def item_limits(gateway: Gateway, card: Card) -> ItemLimits:
     return ItemLimits(settings.max_items, settings.max_item_bytes, media_bytes)
 
 
-def refusal(answers: Answers, named: str, envelope: Envelope) -> Response | None:
+def refusal(
+    answers: Answers, named: str, envelope: Envelope, option: Callable[[str], str] = str
+) -> Response | None:
     """The response of a request that fails with its first bad item; None if none is bad.
 
-    `named`: what the route calls an item, as ``input[{}]``.
+    `named`: what the route calls an item, as ``input[{}]``; `option`: what it calls a parameter.
     """
     failure = answers.first_failure()
     if failure is None:
         return None
     position, error = failure
+    if error.param is not None:
+        error = msgspec.structs.replace(error, param=option(error.param))
     if position is None:
         return error_response(error, envelope)
     return item_failed(error, named.format(position), envelope)

@@ -63,10 +63,14 @@ def error_response(
 
 
 def item_failed(error: ErrorInfo, where: str, envelope: Envelope) -> Response:
-    """The response of a request that fails with one of its items; `where` names that one."""
-    message = f"{where}: {error.message}"
-    named = msgspec.structs.replace(error, message=message, param=where)
-    return error_response(named, envelope)
+    """The response of a request that fails with one of its items; `where` names that one.
+
+    An error that says what is at fault keeps to that.
+    """
+    if error.param is None:
+        message = f"{where}: {error.message}"
+        error = msgspec.structs.replace(error, message=message, param=where)
+    return error_response(error, envelope)
 
 
 def _retry_after(error: ErrorInfo) -> tuple[Header, ...]:

@@ -13,23 +13,30 @@ import msgspec
 from shoal.errors import ErrorInfo, ReaderTooSlow, ShoalError
 from shoal.gateway.growing import Growing, read_generation
 from shoal.gateway.replies import Answer, ItemAnswer, items_of
+from shoal.tasks.generate.answer import Delta, Said
 from shoal.wire.objects import Generation, TokenLogprob
 from shoal.wire.queue import Piece
 
 
 class Growth(msgspec.Struct, frozen=True):
-    """What came of an item: more of its text, and maybe its end.
+    """What came of an item: more of it, and maybe its end.
 
     Attributes:
+        deltas: in the order in which it was generated; all that had not come before where it ended.
         told: of the tokens that came; empty unless asked for.
         answer: it ended, as this; then it is `whole`, unless it has an error.
     """
 
     item: int
-    text: str = ""
+    deltas: list[Delta] = []
     told: list[TokenLogprob] = []
     answer: ItemAnswer | None = None
     whole: Generation | None = None
+
+    @property
+    def text(self) -> str:
+        """More of the answer, without what is told beside it."""
+        return "".join(delta.text for delta in self.deltas if isinstance(delta, Said))
 
     @property
     def error(self) -> ErrorInfo | None:
@@ -59,7 +66,7 @@ class Feed:
         """Raises `ProtocolError`; and `ReaderTooSlow`, of which its reader hears too."""
         if item in self._ended or self._error is not None or not self._texts[item].add(piece):
             return
-        self._held_bytes += len(piece.text.encode()) + len(piece.told)
+        self._held_bytes += len(piece.told) + sum(len(text.encode()) for text in _texts(piece))
         if self._held_bytes > self._most_bytes:
             error = ReaderTooSlow(
                 f"more than {self._most_bytes} bytes of this stream wait to be read "
@@ -107,12 +114,16 @@ class Feed:
         return [self._growth(item) for item in ready]
 
     def _growth(self, item: int) -> Growth:
-        text, told = self._texts[item].taken()
+        deltas, told = self._texts[item].taken()
         if item not in self._ended:
-            return Growth(item, text, told)
+            return Growth(item, deltas, told)
         self._open -= 1
-        return Growth(item, text, told, *self._ended[item])
+        return Growth(item, deltas, told, *self._ended[item])
 
     def _wake(self, item: int) -> None:
         self._ready[item] = None
         self._woken.set()
+
+
+def _texts(piece: Piece) -> tuple[str, ...]:
+    return piece.text, piece.reasoning, piece.call.text if piece.call else ""

@@ -112,9 +112,11 @@ Named = Callable[[str], str]
 
 
 def generate_params(
-    options: GenerateOptions, named: Named, *, chat: bool, stream: bool
+    options: GenerateOptions, named: Named, *, chat: bool, stream: bool, apart: bool = False
 ) -> GenerateParams:
     """`options` as they travel, but for the seed. `named`: an option's name in the body.
+
+    `apart`: a stream tells reasoning and calls as they come, too.
 
     Raises:
         InvalidRequest: an option is out of its range, or does not go with another.
@@ -143,6 +145,7 @@ def generate_params(
         tools=tools,
         tool_choice=options.tool_choice if tools else "auto",
         template=_packed(options.template, named("template")) if options.template else "",
+        apart=stream and apart,
     )
 
 

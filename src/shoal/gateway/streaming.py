@@ -6,7 +6,7 @@ has a comment now and then, and that an error in a stream is its last event. Wha
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, Protocol
 
@@ -50,10 +50,11 @@ class Failing(msgspec.Struct, frozen=True):
 
     named: str
     envelope: Envelope
+    option: Callable[[str], str] = str
 
     def refusal(self, answers: Answers) -> Response | None:
         """The response of a request with a bad item; None if none is bad."""
-        return refusal(answers, self.named, self.envelope)
+        return refusal(answers, self.named, self.envelope, self.option)
 
 
 class _ItemFailed(Exception):
@@ -135,4 +136,4 @@ async def _written(
 
 
 def _events(growths: list[Growth], events: Events) -> bytes:
-    return b"".join([events.grown(growth) for growth in growths]) if growths else BEAT
+    return b"".join([events.grown(growth) for growth in growths]) or BEAT

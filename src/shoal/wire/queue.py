@@ -115,12 +115,24 @@ class ReplyPart(Message, frozen=True, tag="part"):
     data: bytes
 
 
+class CallPart(msgspec.Struct, frozen=True, array_like=True):
+    """A call of a tool begins, with its `name`, or goes on (None): `text`, more of its arguments."""
+
+    index: Count
+    name: str | None
+    text: str
+
+
 class Piece(Message, frozen=True, tag="piece"):
     """More of a text that is being generated. One that is lost is made good by the next `Reply`.
 
+    It has one of `text`, `reasoning` and `call`, or tokens alone; the latter two only where the unit asks
+    for parts `apart`.
+
     Attributes:
         item: position in the unit.
-        at: characters (code points) of the item's text that come before.
+        at: characters (code points) of the item's text that come before; `reasoning_at`, `call_at`:
+            likewise of its reasoning, and of the arguments of all its calls.
         told: what is told of the tokens since the last piece, a `wire.objects.TokenLogprob` each, in
             MessagePack; `told_at`: how many came before.
     """
@@ -132,6 +144,10 @@ class Piece(Message, frozen=True, tag="piece"):
     text: str
     told: bytes = b""
     told_at: Count = 0
+    reasoning: str = ""
+    reasoning_at: Count = 0
+    call: CallPart | None = None
+    call_at: Count = 0
 
 
 class Cancel(Message, frozen=True, tag="cancel"):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from shoal.errors import ShoalError
 from shoal.tasks.encode import Item
+from shoal.tasks.generate.answer import Delta
 from shoal.tasks.outputs import Rows
 from shoal.values import Params
 from shoal.wire.objects import TokenLogprob
@@ -38,12 +39,12 @@ class Written(NamedTuple):
     """What some tokens add to a text.
 
     Attributes:
-        text: that is sure: no part of a character, of a text that ends it, or of a call of a tool.
+        deltas: what is sure: no part of a character, of a text that ends it, or of a tag.
         told: of the tokens, where that was asked for.
         ended: one of the texts that end it came; nothing more is taken in.
     """
 
-    text: str
+    deltas: list[Delta]
     told: list[TokenLogprob]
     ended: bool = False
 

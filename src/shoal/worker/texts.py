@@ -7,16 +7,20 @@ each piece that is sure; the answer has the whole, so that no piece is needed.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from typing import assert_never
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from shoal.core import events as ev
 from shoal.errors import ComputeFailed, ErrorInfo
+from shoal.tasks.generate.answer import Called, Delta, Said, Thought
 from shoal.values import GenerateParams
 from shoal.wire.arrays import from_wire, to_wire
 from shoal.wire.objects import TokenLogprob
-from shoal.wire.queue import Piece
+from shoal.wire.queue import CallPart, Piece
 from shoal.wire.socket import Chunk, Generate, Generated
 from shoal.worker.prepared import Prepared, Told, Writing
 from shoal.worker.replies import Replies
@@ -43,11 +47,13 @@ class Rarely:
 
 
 class _Text:
-    """One under way. `at`, `told_at`: characters and tokens of it that were sent."""
+    """One under way. `sent`: an empty piece of what comes next."""
 
-    __slots__ = ("at", "began_at", "ended", "first_s", "item", "run", "stash", "told_at", "writing")
+    __slots__ = ("began_at", "ended", "first_s", "item", "run", "sent", "stash", "writing")
 
-    def __init__(self, run: ev.Run, stash: Stash, item: int, writing: Writing, now: float) -> None:
+    def __init__(
+        self, run: ev.Run, stash: Stash, item: int, writing: Writing, worker: str, now: float
+    ) -> None:
         self.run = run
         self.stash = stash
         self.item = item
@@ -55,15 +61,22 @@ class _Text:
         self.began_at = now
         self.first_s: float | None = None
         self.ended = False
-        self.at = self.told_at = 0
+        self.sent = Piece(stash.unit.id, worker, item, 0, "")
 
-    def piece(self, worker: str, text: str, told: list[TokenLogprob]) -> Piece:
-        """What is sent of some tokens."""
+    def pieces(self, deltas: list[Delta], told: list[TokenLogprob]) -> Iterator[Piece]:
+        """What is sent of some tokens: each delta by itself, as their order counts."""
         data = _encoder.encode(told) if told else b""
-        piece = Piece(self.stash.unit.id, worker, self.item, self.at, text, data, self.told_at)
-        self.at += len(text)
-        self.told_at += len(told)
-        return piece
+        for delta in deltas or [Said("")]:
+            piece = replace(self.sent, told=data, **_part(delta))
+            yield piece
+            self.sent = replace(
+                self.sent,
+                at=piece.at + len(piece.text),
+                reasoning_at=piece.reasoning_at + len(piece.reasoning),
+                call_at=piece.call_at + (len(piece.call.text) if piece.call else 0),
+                told_at=piece.told_at + (len(told) if data else 0),
+            )
+            data = b""
 
 
 class Texts:
@@ -82,7 +95,8 @@ class Texts:
         prepared = stash.sequence(item.index)
         assert prepared.write is not None, "what is generated can be read"
         index, _ = stash.place(item.index)
-        self._running[run.batch] = _Text(run, stash, index, prepared.write(), now)
+        worker = self._replies.worker
+        self._running[run.batch] = _Text(run, stash, index, prepared.write(), worker, now)
         return generate_of(run.batch, run.model, prepared)
 
     def model(self, batch: int) -> str | None:
@@ -105,10 +119,13 @@ class Texts:
             return True
         text.ended = written.ended
         unit = text.stash.unit
-        streams = isinstance(unit.params, GenerateParams) and unit.params.stream
-        if streams and (written.text or written.told) and self._here(text):
-            worker = self._replies.worker
-            self._replies.more(unit, text.piece(worker, written.text, written.told))
+        if isinstance(unit.params, GenerateParams) and unit.params.stream and self._here(text):
+            deltas = written.deltas
+            if not unit.params.apart:
+                deltas = [delta for delta in deltas if isinstance(delta, Said)]
+            if deltas or written.told:
+                for piece in text.pieces(deltas, written.told):
+                    self._replies.more(unit, piece)
         return written.ended
 
     def over(self, lane: str, over: Generated) -> None:
@@ -146,6 +163,19 @@ def generate_of(batch: int, model: str, prepared: Prepared) -> Generate:
     inputs = None if prepared.input is None else [to_wire(prepared.input)]
     ids = to_wire(np.ascontiguousarray(prepared.ids, dtype=np.int32))
     return Generate(batch, model, ids, prepared.sampling, inputs=inputs)
+
+
+def _part(delta: Delta) -> dict[str, str | CallPart]:
+    """The field of a piece that a delta is."""
+    match delta:
+        case Said(text):
+            return {"text": text}
+        case Thought(text):
+            return {"reasoning": text}
+        case Called(index, name, text):
+            return {"call": CallPart(index, name, text)}
+        case _:
+            assert_never(delta)
 
 
 def _unreadable(error: BaseException) -> ErrorInfo:

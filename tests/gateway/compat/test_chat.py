@@ -1,20 +1,23 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 import openai
 import pytest
 import pytest_asyncio
 
 from shoal.errors import ErrorInfo
+from shoal.tasks.generate.answer import Called, Delta, Thought
 from shoal.values import GenerateParams
 from shoal.wire.objects import TokenLogprob, ToolCall
 from shoal.wire.queue import Unit
 from tests.gateway.conftest import Served
 from tests.gateway.scripted import ScriptedWorker
-from tests.gateway.writing import Writing, token
+from tests.gateway.writing import Writing, pieces_of, token
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -298,6 +301,124 @@ async def test_calls_in_a_stream_add_up(client: openai.AsyncOpenAI, worker: Scri
     assert final.choices[0].finish_reason == "tool_calls"
 
 
+async def test_thoughts_and_calls_come_as_they_are_written(
+    client: openai.AsyncOpenAI, worker: ScriptedWorker
+) -> None:
+    writing = Writing(worker)
+    begun = asyncio.create_task(
+        client.chat.completions.create(
+            model="agent", messages=HELLO, tools=[WEATHER], stream=True, n=2
+        )
+    )
+    await writing.come(2)
+    second = next(n for n, (unit, _) in enumerate(writing.units) if unit.id.endswith(".1"))
+    written: list[Delta] = [
+        *(Thought("Two "), Thought("towns.")),
+        *(Called(0, "weather", '{"city": '), Called(0, None, '"Bonn"}')),
+        *(Called(1, "weather", '{"city": "'), Called(1, None, 'Ulm"}')),
+    ]
+    said: list[Any] = []
+    writing.tell(*written, number=second)
+    stream = await begun
+    async for chunk in stream:
+        (choice,) = chunk.choices
+        assert choice.finish_reason is None, "nothing ended yet"
+        if choice.index == 1 and choice.delta.role is None:
+            said.append(choice.delta)
+            calls = said[-1].tool_calls
+            if calls and "Ulm" in calls[0].function.arguments:
+                break
+    assert "".join(getattr(delta, "reasoning_content", None) or "" for delta in said) == (
+        "Two towns."
+    )
+    calls = [call for delta in said for call in delta.tool_calls or []]
+    named = [call for call in calls if call.id is not None]
+    assert [(call.index, call.function.name, call.type) for call in named] == [
+        (0, "weather", "function"),
+        (1, "weather", "function"),
+    ]
+    assert {call.index for call in calls if call.function.name is None} <= {0, 1}
+    told = [ToolCall("weather", f'{{"city": "{city}"}}') for city in ("Bonn", "Ulm")]
+    more: Any = {"finish": "tool_calls", "tool_calls": told, "reasoning": "Two towns."}
+    writing.whole("", number=second, **more)
+    writing.whole("Hi", number=1 - second)
+    rest = [choice async for chunk in stream for choice in chunk.choices]
+    assert {(c.index, c.finish_reason) for c in rest if c.finish_reason} == {
+        (0, "stop"),
+        (1, "tool_calls"),
+    }
+    assert not [c for c in rest if c.delta.tool_calls], "each part came once"
+
+
+async def test_calls_that_another_worker_writes_again_come_once(
+    client: openai.AsyncOpenAI, worker: ScriptedWorker
+) -> None:
+    """As where the first one died: the second begins anew, and cuts its text otherwise."""
+    writing = Writing(worker)
+    final = asyncio.create_task(_final(client))
+    await writing.come()
+    writing.tell(Thought("Hm."), Called(0, "weather", '{"ci'), worker="first")
+    again: list[Delta] = [Thought("H"), Thought("m."), Called(0, "weather", '{"city": "B')]
+    writing.tell(*again, Called(0, None, 'onn"}'), Called(1, "weather", "{"), worker="second")
+    calls = [ToolCall("weather", '{"city": "Bonn"}'), ToolCall("weather", "{}")]
+    writing.whole("", finish="tool_calls", tool_calls=calls, reasoning="Hm.", worker="second")
+    message = (await final).choices[0].message
+    assert [call.function.arguments for call in message.tool_calls] == ['{"city": "Bonn"}', "{}"]
+    assert message.reasoning_content == "Hm."
+
+
+async def _final(client: openai.AsyncOpenAI) -> Any:
+    async with client.chat.completions.stream(
+        model="agent", messages=HELLO, tools=[WEATHER]
+    ) as stream:
+        return await stream.get_final_completion()
+
+
+async def test_tokens_are_told_beside_calls(
+    client: openai.AsyncOpenAI, worker: ScriptedWorker
+) -> None:
+    tokens = [token("{"), token("}")]
+    writing = Writing(worker)
+
+    def answer(unit: Unit, ack: str) -> None:
+        writing(unit, ack)
+        (piece,) = pieces_of(unit.id, [Called(0, "weather", "{")])
+        packed = msgspec.msgpack.encode(tokens[:1])
+        worker.send_piece(unit, msgspec.structs.replace(piece, told=packed))
+        calls = [ToolCall("weather", "{}")]
+        writing.whole("", finish="tool_calls", tool_calls=calls, logprobs=tokens)
+
+    worker.answer = answer
+    stream = await client.chat.completions.create(
+        model="agent", messages=HELLO, tools=[WEATHER], logprobs=True, stream=True
+    )
+    told, arguments = [], ""
+    async for chunk in stream:
+        (choice,) = chunk.choices
+        told += [] if choice.logprobs is None else choice.logprobs.content or []
+        arguments += "".join(c.function.arguments for c in choice.delta.tool_calls or [])  # type: ignore[union-attr,misc]
+    assert ([one.token for one in told], arguments) == (["{", "}"], "{}")
+
+
+async def test_a_second_call_that_is_not_wanted_is_not_told(
+    client: openai.AsyncOpenAI, worker: ScriptedWorker
+) -> None:
+    writing = Writing(worker)
+
+    def answer(unit: Unit, ack: str) -> None:
+        writing(unit, ack)
+        writing.tell(Called(0, "weather", "{}"), Called(1, "weather", "{}"))
+        calls = [ToolCall("weather", "{}")] * 2
+        writing.whole("", finish="tool_calls", tool_calls=calls)
+
+    worker.answer = answer
+    async with client.chat.completions.stream(
+        model="agent", messages=HELLO, tools=[WEATHER], parallel_tool_calls=False
+    ) as stream:
+        final = await stream.get_final_completion()
+    assert len(final.choices[0].message.tool_calls or []) == 1
+
+
 async def test_one_tool_may_be_named_or_all_be_left_alone(
     client: openai.AsyncOpenAI, worker: ScriptedWorker
 ) -> None:
@@ -360,6 +481,28 @@ async def test_the_official_client_raises_what_a_text_failed_with(
         with pytest.raises(openai.BadRequestError, match="9000 tokens") as caught:
             await client.chat.completions.create(**options, stream=stream)
         assert (caught.value.code, caught.value.param) == ("too_many_tokens", "messages")
+
+
+async def test_a_parameter_that_the_worker_names_is_at_fault_and_no_message(
+    client: openai.AsyncOpenAI, worker: ScriptedWorker
+) -> None:
+    writing = Writing(worker)
+
+    def answer(unit: Unit, ack: str) -> None:
+        number = len(writing.units)
+        writing(unit, ack)
+        error = ErrorInfo("invalid_request", "logit bias on token 9999", 400, param="bias")
+        writing.fail(error, number=number)
+
+    worker.answer = answer
+    for stream in (False, True):
+        with pytest.raises(
+            openai.BadRequestError, match="400 - logit bias on token 9999"
+        ) as caught:
+            await client.chat.completions.create(
+                model="storyteller", messages=HELLO, logit_bias={"9999": 1}, stream=stream
+            )
+        assert caught.value.param == "logit_bias"
 
 
 async def test_an_error_in_a_stream_is_its_last_event(

@@ -2,16 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.tasks.generate.answer import Plain, Whole
+from shoal.tasks.generate.answer import Plain, Said, Thought
 from shoal.tasks.generate.reasoning import Reasoned
+from tests.tasks.generate.told import Told, told
 
 TAGS = ("<think>", "</think>")
 
 
-def told(pieces: list[str], *, inside: bool = False) -> tuple[str, Whole]:
-    of = Reasoned(TAGS, Plain(), inside=inside)
-    sure = "".join(of.feed(piece) for piece in pieces)
-    return sure, of.end("", complete=True)
+def heard(pieces: list[str], *, inside: bool = False) -> Told:
+    return told(Reasoned(TAGS, Plain(), inside=inside), pieces)
 
 
 @pytest.mark.parametrize(
@@ -22,10 +21,12 @@ def told(pieces: list[str], *, inside: bool = False) -> tuple[str, Whole]:
         ("hm\n</think>\n\nYes.", True, "Yes.", "hm"),
         ("<think>\n\n</think>\n\nYes.", False, "Yes.", None),
         (" Yes <think>no</think>", False, " Yes <think>no</think>", None),
+        ("<think>a < b \n\n c</think>", False, "", "a < b \n\n c"),
         ("<thin air", False, "<thin air", None),
         ("<thi", False, "<thi", None),
         ("", False, "", None),
         ("<think>hm, and", False, "", "hm, and"),
+        ("<think> hm, and \n", False, "", "hm, and"),
         ("hm </think", True, "", "hm </think"),
     ],
 )
@@ -33,9 +34,17 @@ def test_what_is_thought_is_told_apart(
     text: str, inside: bool, answer: str, reasoning: str | None
 ) -> None:
     for pieces in ([text], list(text)):
-        sure, whole = told(pieces, inside=inside)
-        assert (whole.text, whole.reasoning) == (answer, reasoning)
-        assert answer.startswith(sure)
+        assert heard(pieces, inside=inside) == (answer, reasoning, [])
+
+
+def test_it_is_told_as_it_comes_without_blanks_and_tags() -> None:
+    of = Reasoned(TAGS, Plain(), inside=False)
+    assert of.feed("\n<thi") == []
+    assert of.feed("nk> \nWell") == [Thought("Well")]
+    assert of.feed(", \n") == [Thought(",")]
+    assert of.feed("no.\n</th") == [Thought(" \nno.")]
+    assert of.feed("ink>\n\nYes") == [Said("Yes")]
+    assert of.end("!", complete=True) == [Said("!")]
 
 
 parts = st.sampled_from(["<think>", "</think>", "<", "th", " ", "a", "\n"])
@@ -43,6 +52,6 @@ parts = st.sampled_from(["<think>", "</think>", "<", "th", " ", "a", "\n"])
 
 @given(st.lists(parts, max_size=12), st.booleans())
 def test_pieces_change_nothing(pieces: list[str], inside: bool) -> None:
-    whole = told(["".join(pieces)], inside=inside)[1]
-    assert told(pieces, inside=inside)[1] == whole
-    assert told(list("".join(pieces)), inside=inside)[1] == whole
+    whole = heard(["".join(pieces)], inside=inside)
+    assert heard(pieces, inside=inside) == whole
+    assert heard(list("".join(pieces)), inside=inside) == whole

@@ -5,7 +5,8 @@ import pytest
 
 from shoal.errors import InvalidRequest
 from shoal.tasks.generate.answer import Plain
-from shoal.tasks.generate.calls import BareCalls, TaggedCalls
+from shoal.tasks.generate.bare import BareCalls
+from shoal.tasks.generate.tagged import TaggedCalls
 from shoal.tasks.generate.tools import answer_of, chosen, forced, form_in, has_place, written_out
 
 

@@ -11,6 +11,7 @@ from shoal.catalog.card import Card, Source
 from shoal.catalog.tasks import GenerateTask, Tasks
 from shoal.errors import InvalidItem, InvalidRequest, ModelLoadFailed, ShoalError, TooManyTokens
 from shoal.tasks.encode import Item, Media
+from shoal.tasks.generate.answer import Said
 from shoal.tasks.generate.conversation import Conversation, Picture
 from shoal.values import EncodeParams, GenerateParams
 from shoal.wire.objects import Generation
@@ -19,6 +20,7 @@ from shoal.wire.socket import Generated, Sampling
 from shoal.worker.prepared import Prepared
 from shoal.worker.preparing import prepare
 from shoal.worker.text import TextPreparer
+from tests.tasks.generate.told import text_in
 from tests.worker.text.chats import BOS, CONVERTED, END, EOS, QWEN, START, of_bytes
 from tests.worker.text.conftest import Save, bert_like
 
@@ -199,8 +201,11 @@ def test_a_grammar_goes_on_to_the_runtime(folder: Path) -> None:
 
 
 def test_a_bias_on_no_token(folder: Path) -> None:
-    with pytest.raises(InvalidRequest, match="logit bias on token 9999, which is outside"):
+    with pytest.raises(
+        InvalidRequest, match="logit bias on token 9999, which is outside"
+    ) as caught:
         one(folder, "a", GenerateParams(bias=((9999, 1.0),)))
+    assert caught.value.param == "bias"
 
 
 def test_what_is_generated_is_read(folder: Path) -> None:
@@ -209,7 +214,7 @@ def test_what_is_generated_is_read(folder: Path) -> None:
     for _ in range(2):  # begun anew, as after a runtime's death
         writing = prepared.write()
         ids = of_bytes().encode("so! x", add_special_tokens=False).ids
-        assert writing.add(np.array(ids[:2], np.int32), None).text == "so"
+        assert writing.add(np.array(ids[:2], np.int32), None).deltas == [Said("so")]
         assert writing.add(np.array(ids[2:], np.int32), None).ended
         whole = writing.end(Generated(1, "cancelled", 5, 0.1))
         assert msgspec.msgpack.decode(whole, type=Generation) == Generation("so", "stop", 3, 3)
@@ -262,10 +267,10 @@ def whole(prepared: Prepared, text: str) -> Generation:
     assert prepared.write is not None
     writing = prepared.write()
     ids = of_bytes().encode(text, add_special_tokens=False).ids
-    sure = "".join(writing.add(np.array([token], np.int32), None).text for token in ids)
+    added = [writing.add(np.array([token], np.int32), None).deltas for token in ids]
     data = writing.end(Generated(1, "stop", len(ids) + 1, 0.1))
     found = msgspec.msgpack.decode(data, type=Generation)
-    assert found.text.startswith(sure)
+    assert found.text.startswith(text_in(delta for deltas in added for delta in deltas))
     return found
 
 

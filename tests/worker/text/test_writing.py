@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import cycle
+
 import msgspec
 import numpy as np
 import pytest
@@ -9,12 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models
 
-from shoal.tasks.generate.answer import Plain
+from shoal.tasks.generate.answer import Answer, Plain, Whole
+from shoal.tasks.generate.reasoning import Reasoned
+from shoal.tasks.generate.tagged import TaggedCalls
 from shoal.wire.objects import Alternative, Generation, TokenLogprob
 from shoal.wire.socket import Generated
 from shoal.worker.prepared import Told
 from shoal.worker.text.pieces import Pieces
 from shoal.worker.text.writing import Manner, TextWriting
+from tests.tasks.generate.told import text_in
 from tests.worker.text.chats import BOS, CONVERTED, END, of_bytes
 
 #: Texts with characters of several bytes, of several code points, and none.
@@ -60,7 +65,7 @@ def written(of: TextWriting, ids: list[int], by: int = 1) -> tuple[str, Generati
     sure = ""
     for start in range(0, len(ids), by):
         more = of.add(np.array(ids[start : start + by], np.int32), None)
-        sure += more.text
+        sure += text_in(more.deltas)
         if more.ended:
             break
     whole = msgspec.msgpack.decode(of.end(over(len(ids))), type=Generation)
@@ -108,6 +113,49 @@ def test_tokenizers_of_the_zoo(name: str) -> None:
         before = tokenizer.decode([ids[0]])
         expected = tokenizer.decode([ids[0], *ids]).removeprefix(before)
         assert written(writing(tokenizer), ids)[1].text == expected
+
+
+CALL = '<tool_call>{"name": "f", "arguments": {"a": "ü🐟"}}</tool_call>'
+parts = st.sampled_from(
+    ["<think>", "</think>", CALL, CALL[:-5], "<tool_call>", "é 🐟", "END", "\n"]
+)
+
+
+@given(
+    st.lists(parts, max_size=8), st.lists(st.integers(1, 9), min_size=1, max_size=5), st.booleans()
+)
+def test_what_is_told_apart_joined_is_the_whole_however_tokens_come(
+    said: list[str], sizes: list[int], cut: bool
+) -> None:
+    """Of tokens that are bytes, with a text that ends it."""
+    tokenizer = of_bytes()
+    pieces = Pieces(tokenizer)
+    manner = Manner(pieces.of, pieces.hidden(), reasoned_and_tagged, 3, ("END",))
+    ids = tokenizer.encode("".join(said), add_special_tokens=False).ids
+    wholes = []
+    for by in ([1], [len(ids) + 1], sizes):
+        of, told, start = TextWriting(manner), Whole(), 0
+        for size in cycle(by):
+            more = of.add(np.array(ids[start : start + size], np.int32), None)
+            told.add(more.deltas)
+            start += size
+            if more.ended or start >= len(ids):
+                break
+        data = of.end(over(len(ids), "length" if cut else "stop"))
+        whole = msgspec.msgpack.decode(data, type=Generation)
+        assert whole.text.startswith(told.text)
+        assert (whole.reasoning or "").startswith(told.reasoning or "")
+        for call, begun in zip(whole.tool_calls, told.calls, strict=False):
+            assert call.name == begun.name
+            assert call.arguments.startswith(begun.arguments)
+        assert len(told.calls) <= len(whole.tool_calls)
+        assert "\ufffd" not in whole.text + (whole.reasoning or "")
+        wholes.append(whole)
+    assert wholes[0] == wholes[1] == wholes[2]
+
+
+def reasoned_and_tagged() -> Answer:
+    return Reasoned(("<think>", "</think>"), TaggedCalls(), inside=False)
 
 
 def test_special_tokens_are_no_text() -> None:
@@ -166,7 +214,7 @@ def test_each_token_is_told_with_its_bytes() -> None:
     )
     of = writing(tokenizer)
     more = of.add(np.array([first, second], np.int32), told)
-    assert more.text == "é"
+    assert text_in(more.deltas) == "é"
     assert more.told == [
         TokenLogprob(
             "", b"\xc3", -0.5, [Alternative("", b"\xc3", -0.5), Alternative("a", b"a", -2.0)]

@@ -87,7 +87,6 @@ class ChatBody(SharedFields, frozen=True, kw_only=True):
 
 
 _decoder = BodyDecoder(ChatBody)
-_FAILING = Failing("messages", openai)
 
 
 class ChatRoute:
@@ -109,12 +108,13 @@ class ChatRoute:
             body.with_usage,
             body.parallel_tool_calls is not False,
         )
+        failing = Failing("messages", openai, _named(body))
         streamed = body.stream
         del body  # the item is a copy
         if streamed:
-            return await event_stream(gateway, request, question, ChatEvents(form), _FAILING)
+            return await event_stream(gateway, request, question, ChatEvents(form), failing)
         answers = await ask(gateway, request, question)
-        if (refused := _FAILING.refusal(answers)) is not None:
+        if (refused := failing.refusal(answers)) is not None:
             return refused
         return Response(msgspec.json.encode(chat_answer(form, await answers.every())))
 
@@ -126,7 +126,8 @@ def _question(gateway: Gateway, body: ChatBody, card: Card) -> Question:
     n = count(body.n)
     item = conversation(body.messages, card, partial(takers, gateway, "generate"))
     items = checked_items([item], "json", item_limits(gateway, card), "messages", times=n)
-    params = generate_params(_options(body), _named(body), chat=True, stream=bool(body.stream))
+    stream = bool(body.stream)
+    params = generate_params(_options(body), _named(body), chat=True, stream=stream, apart=True)
     return Question(card, params, "json", items, seeds(body.seed, 1, n))
 
 

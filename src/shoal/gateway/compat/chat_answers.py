@@ -7,7 +7,7 @@ https://platform.openai.com/docs/api-reference/chat-streaming
 from __future__ import annotations
 
 import time
-from typing import Literal
+from typing import Literal, assert_never
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -25,6 +25,7 @@ from shoal.gateway.feed import Growth
 from shoal.gateway.growing import read_generation
 from shoal.gateway.replies import ItemAnswer
 from shoal.gateway.streaming import DONE, event
+from shoal.tasks.generate.answer import Called, Delta, Said, Thought
 from shoal.wire.objects import Generation, TokenLogprob, ToolCall
 
 Finish = Literal["stop", "length", "tool_calls"]
@@ -49,9 +50,16 @@ class Form(msgspec.Struct, frozen=True):
 
     def calls(self, whole: Generation, choice: int) -> list[tuple[str, ToolCall]]:
         """What the model wants called, each with its id."""
-        told = whole.tool_calls if self.parallel else whole.tool_calls[:1]
-        key = self.key.replace("-", "")
-        return [(f"call_{key}_{choice}_{number}", call) for number, call in enumerate(told)]
+        calls = enumerate(whole.tool_calls)
+        return [(self.call_id(choice, n), call) for n, call in calls if self.tells(n)]
+
+    def tells(self, call: int) -> bool:
+        """Whether a call is told."""
+        return self.parallel or call == 0
+
+    def call_id(self, choice: int, call: int) -> str:
+        """Of a call, by its number in its choice."""
+        return f"call_{self.key.replace('-', '')}_{choice}_{call}"
 
 
 class TopLogprob(msgspec.Struct, frozen=True):
@@ -86,12 +94,27 @@ class CalledFunction(msgspec.Struct, frozen=True):
 
 
 class ChatToolCall(msgspec.Struct, frozen=True):
-    """What the model wants called. `index`: in a stream."""
+    """What the model wants called."""
 
     id: str
     function: CalledFunction
     type: Literal["function"] = "function"
-    index: int | UnsetType = UNSET
+
+
+class FunctionDelta(msgspec.Struct, frozen=True):
+    """What comes to a call: its `name` at first, and more of its arguments."""
+
+    arguments: str
+    name: str | UnsetType = UNSET
+
+
+class ToolCallDelta(msgspec.Struct, frozen=True):
+    """What comes to the call of this `index`; `id` and `type` at first."""
+
+    index: int
+    function: FunctionDelta
+    id: str | UnsetType = UNSET
+    type: Literal["function"] | UnsetType = UNSET
 
 
 class ChatMessage(msgspec.Struct, frozen=True):
@@ -129,7 +152,7 @@ class ChatDelta(msgspec.Struct, frozen=True, omit_defaults=True):
 
     role: Literal["assistant"] | None = None
     content: str | None = None
-    tool_calls: list[ChatToolCall] | None = None
+    tool_calls: list[ToolCallDelta] | None = None
     reasoning_content: str | None = None
 
 
@@ -165,14 +188,14 @@ def _choice(form: Form, index: int, whole: Generation) -> ChatChoice:
     calls = form.calls(whole, index)
     message = ChatMessage(
         whole.text if whole.text or not calls else None,
-        tool_calls=[_call(*call) for call in calls] or UNSET,
+        tool_calls=[_call(id_, call) for id_, call in calls] or UNSET,
         reasoning_content=whole.reasoning or UNSET,
     )
     return ChatChoice(index, message, whole.finish, logprobs_of(whole.logprobs))
 
 
-def _call(id_: str, call: ToolCall, index: int | UnsetType = UNSET) -> ChatToolCall:
-    return ChatToolCall(id_, CalledFunction(call.name, call.arguments), index=index)
+def _call(id_: str, call: ToolCall) -> ChatToolCall:
+    return ChatToolCall(id_, CalledFunction(call.name, call.arguments))
 
 
 def logprobs_of(told: list[TokenLogprob] | None) -> ChatLogprobs | None:
@@ -200,24 +223,37 @@ class ChatEvents:
         return b"".join([self._chunk(ChunkChoice(n, role)) for n in range(self._form.n)])
 
     def grown(self, growth: Growth) -> bytes:
-        chunks = []
-        if growth.text or growth.told:
-            told = logprobs_of(growth.told or None)
-            delta = ChatDelta(content=growth.text)
-            chunks.append(self._chunk(ChunkChoice(growth.item, delta, logprobs=told)))
-        if growth.answer is not None and growth.whole is not None:
-            self._counts.append((growth.item, counts_of(growth.answer)))
-            chunks += self._last(growth.item, growth.whole)
-        return b"".join(chunks)
-
-    def _last(self, item: int, whole: Generation) -> list[bytes]:
-        deltas = []
-        if whole.reasoning:
-            deltas.append(ChatDelta(reasoning_content=whole.reasoning))
-        calls = [_call(*call, n) for n, call in enumerate(self._form.calls(whole, item))]
-        deltas += [ChatDelta(tool_calls=[call]) for call in calls]
+        item, told = growth.item, logprobs_of(growth.told or None)
+        deltas = [d for delta in growth.deltas if (d := self._delta(item, delta)) is not None]
+        if told is not None and not deltas:
+            deltas = [ChatDelta(content="")]
         choices = [ChunkChoice(item, delta) for delta in deltas]
-        return [self._chunk(c) for c in (*choices, ChunkChoice(item, ChatDelta(), whole.finish))]
+        if told is not None:  # of all that came
+            choices[0] = msgspec.structs.replace(choices[0], logprobs=told)
+        if growth.answer is not None and growth.whole is not None:
+            self._counts.append((item, counts_of(growth.answer)))
+            choices.append(ChunkChoice(item, ChatDelta(), growth.whole.finish))
+        return b"".join([self._chunk(choice) for choice in choices])
+
+    def _delta(self, item: int, delta: Delta) -> ChatDelta | None:
+        """None of a call that is not told."""
+        match delta:
+            case Said(text):
+                return ChatDelta(content=text)
+            case Thought(text):
+                return ChatDelta(reasoning_content=text)
+            case Called(index):
+                told = [self._called(item, delta)] if self._form.tells(index) else None
+                return None if told is None else ChatDelta(tool_calls=told)
+            case _:
+                assert_never(delta)
+
+    def _called(self, item: int, called: Called) -> ToolCallDelta:
+        function = FunctionDelta(called.text, UNSET if called.name is None else called.name)
+        if called.name is None:
+            return ToolCallDelta(called.index, function)
+        id_ = self._form.call_id(item, called.index)
+        return ToolCallDelta(called.index, function, id_, "function")
 
     def end(self) -> bytes:
         if not self._form.with_usage:

@@ -133,7 +133,7 @@ class CompletionsRoute:
         )
         streamed = body.stream
         del body  # only the items view it now
-        failing = Failing("prompt[{}]" if n == 1 else "prompt", openai)
+        failing = Failing("prompt[{}]" if n == 1 else "prompt", openai, named)
         if streamed:
             return await event_stream(gateway, request, question, _Events(form), failing)
         answers = await ask(gateway, request, question)

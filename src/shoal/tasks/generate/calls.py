@@ -1,21 +1,31 @@
-"""Calls of tools in a text, as models write them, told apart from it. Pure.
+"""Calls of tools in a text, as models write them, told apart from it as it comes. Pure.
 
-What looks like a call and is none stays text, whole.
+A call is told from where its arguments begin, and from there on it is one, whatever comes: of arguments
+that are no JSON, or were cut off, all that the model wrote is told. What breaks off or is none before
+that stays text, whole.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterator
+import re
+from abc import ABC, abstractmethod
+from typing import Literal, NamedTuple, assert_never
 
 import msgspec
 
-from shoal.tasks.generate.answer import Whole
-from shoal.tasks.generate.stops import kept_back
+from shoal.tasks.generate.answer import Called, Delta, said
+from shoal.tasks.generate.brackets import Brackets
 from shoal.wire.objects import ToolCall
 
-#: Around a call, as Hermes 2 Pro and Qwen write it: https://github.com/NousResearch/Hermes-Function-Calling
-OPEN, CLOSE = "<tool_call>", "</tool_call>"
+#: A call up to its arguments. Longer blanks and names are waited for with the whole, so that no text is
+#: searched over and over as it grows.
+_HEAD = re.compile(
+    r'\s{0,99}\{\s{0,99}"name"\s{0,99}:\s{0,99}("(?:[^"\\\x00-\x1f]|\\.){0,256}")\s{0,99},'
+    r'\s{0,99}"(?:arguments|parameters)"\s{0,99}:\s{0,99}(?=\{)'
+)
+
+
+At = Literal["text", "head", "arguments", "members", "between"]
 
 
 class _Written(msgspec.Struct):
@@ -26,7 +36,14 @@ class _Written(msgspec.Struct):
     parameters: msgspec.Raw = msgspec.Raw()
 
 
-_decoder = msgspec.json.Decoder(_Written)
+class Head(NamedTuple):
+    """The name of a call, and where its arguments begin."""
+
+    name: str
+    end: int
+
+
+_decoder, _name = msgspec.json.Decoder(_Written), msgspec.json.Decoder(str)
 
 
 def read_call(text: str) -> ToolCall | None:
@@ -43,109 +60,110 @@ def read_call(text: str) -> ToolCall | None:
     return ToolCall(written.name, arguments) if isinstance(value, dict) else None
 
 
-class TaggedCalls:
-    """Text with calls in tags (`OPEN`, `CLOSE`), any number; blanks before a call are held back."""
-
-    def __init__(self) -> None:
-        self._text: list[str] = []
-        self._calls: list[ToolCall] = []
-        self._held = ""
-
-    def feed(self, text: str) -> str:
-        sure = "".join(self._sure(text))
-        self._text.append(sure)
-        return sure
-
-    def end(self, text: str, *, complete: bool) -> Whole:
-        self.feed(text)
-        before, tag, body = self._held.partition(OPEN)
-        # Some end where the tag should be closed.
-        if complete and tag and (call := read_call(body)) is not None:
-            self._calls.append(call)
-            self._held = before
-        rest = self._held.rstrip() if self._calls else self._held
-        return Whole("".join([*self._text, rest]), calls=self._calls)
-
-    def _sure(self, text: str) -> Iterator[str]:
-        self._held += text
-        while (start := self._held.find(OPEN)) >= 0:
-            end = self._held.find(CLOSE, start)
-            if end < 0:
-                yield self._before(start)
-                return
-            call = read_call(self._held[start + len(OPEN) : end])
-            end += len(CLOSE)
-            if call is None:
-                yield self._held[:end]
-            else:
-                self._calls.append(call)
-                yield self._held[:start].rstrip()
-            self._held = self._held[end:]
-        held = kept_back(self._held, (OPEN,))
-        yield self._before(len(self._held) - held)
-
-    def _before(self, mark: int) -> str:
-        """What comes before this place, but for blanks."""
-        sure = self._held[:mark].rstrip()
-        self._held = self._held[len(sure) :]
-        return sure
+def read_head(text: str) -> Head | None:
+    """A call whose arguments begin; None if none do, or not yet."""
+    found = _HEAD.match(text)
+    try:
+        return None if found is None else Head(_name.decode(found[1]), found.end())
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
-class BareCalls:
-    """A text that is nothing but calls: a JSON object, several, or a list of them (Llama 3).
+class Calls(ABC):
+    """What all forms have in common: text is held until it is clear what it is, and calls are told as they come.
 
-    A text that begins as one is held back to its end.
+    Attributes:
+        _at: what stands next: `text`; a `head`, up to the arguments; `arguments`; `members`, which a
+            call has behind them; what is `between` calls.
     """
 
-    def __init__(self, names: Collection[str]) -> None:
-        """`names`: of what may be called; other objects are answers."""
-        self._names = names
-        self._text: list[str] = []
+    def __init__(self, at: At, mark: str) -> None:
+        """`mark`: what ends a call before its brackets do."""
+        self._at = at
+        self._mark = mark
         self._held = ""
-        self._is_text = False
+        self._told: list[Delta] = []
+        self._calls = 0
+        self._brackets = Brackets()
 
-    def feed(self, text: str) -> str:
-        if not self._is_text:
-            text, self._held = self._held + text, ""
-            begun = text.lstrip()
-            if not begun or begun[0] in "{[":
-                self._held = text
-                return ""
-            self._is_text = True
-        self._text.append(text)
-        return text
+    def feed(self, text: str) -> list[Delta]:
+        """As `Answer.feed`."""
+        self._held += text
+        while self._held and self._step():
+            pass
+        return self._taken()
 
-    def end(self, text: str, *, complete: bool) -> Whole:
-        self.feed(text)
-        calls = self._read(self._held) if complete and self._held.strip() else None
-        if calls:
-            return Whole("", calls=calls)
-        return Whole("".join([*self._text, self._held]))
+    def end(self, text: str, *, complete: bool) -> list[Delta]:
+        """As `Answer.end`."""
+        told = self.feed(text)
+        self._rest(complete=complete)
+        return told + self._taken()
 
-    def _read(self, text: str) -> list[ToolCall] | None:
-        """The calls of which all of the text consists."""
-        calls = [read_call(part) for part in _objects(text)]
-        known = [call for call in calls if call is not None and call.name in self._names]
-        return known if len(known) == len(calls) else None
+    def _taken(self) -> list[Delta]:
+        told, self._told = self._told, []
+        return told
 
+    def _step(self) -> bool:
+        """Read some of what is held; whether there may be more to read now."""
+        match self._at:
+            case "text":
+                return self._text()
+            case "head":
+                return self._head()
+            case "arguments":
+                return self._arguments()
+            case "members":
+                return self._members()
+            case "between":
+                return self._between()
+            case _:
+                assert_never(self._at)
 
-def _objects(text: str) -> Iterator[str]:
-    """The JSON objects that stand one after the other; of anything else the rest."""
-    scanner = json.JSONDecoder()
-    rest = text.strip()
-    if rest.startswith("["):
-        try:
-            yield from (bytes(raw).decode() for raw in _list_decoder.decode(rest))
-        except (msgspec.DecodeError, RecursionError):
-            yield rest
-        return
-    while rest:
-        try:
-            _, end = scanner.raw_decode(rest)
-        except (ValueError, RecursionError):
-            end = len(rest)
-        yield rest[:end]
-        rest = rest[end:].lstrip("; \n\t,")
+    @abstractmethod
+    def _text(self) -> bool:
+        """Outside of calls."""
 
+    @abstractmethod
+    def _head(self) -> bool:
+        """What may become a call."""
 
-_list_decoder = msgspec.json.Decoder(list[msgspec.Raw])
+    @abstractmethod
+    def _between(self) -> bool:
+        """Behind a call, or before the first."""
+
+    @abstractmethod
+    def _rest(self, *, complete: bool) -> None:
+        """Tell what is still held at the end."""
+
+    def _call(self, call: ToolCall) -> None:
+        self._told.append(Called(self._calls, call.name, call.arguments))
+        self._calls += 1
+
+    def _say(self, text: str) -> None:
+        self._told += said(text)
+
+    def _begin(self, head: Head) -> bool:
+        """A call begins: what is held are its arguments, from now on."""
+        self._call(ToolCall(head.name, ""))
+        self._held = self._held[head.end :]
+        self._at, self._brackets = "arguments", Brackets(self._mark)
+        return True
+
+    def _arguments(self) -> bool:
+        end, how = self._brackets.feed(self._held)
+        if end:
+            self._told.append(Called(self._calls - 1, None, self._held[:end]))
+        self._held = self._held[end:]
+        if how == "closed":
+            self._at, self._brackets = "members", Brackets(self._mark, depth=1)
+        elif how == "marked":
+            self._at = "between"
+        return how != "open"
+
+    def _members(self) -> bool:
+        """They are passed over."""
+        end, how = self._brackets.feed(self._held)
+        self._held = self._held[end:]
+        if how != "open":
+            self._at = "between"
+        return how != "open"

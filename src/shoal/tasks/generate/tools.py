@@ -10,8 +10,9 @@ import msgspec
 
 from shoal.errors import InvalidRequest, nearest
 from shoal.tasks.generate.answer import Answer, Plain
-from shoal.tasks.generate.calls import CLOSE, OPEN, BareCalls, TaggedCalls
+from shoal.tasks.generate.bare import BareCalls
 from shoal.tasks.generate.conversation import Message, text_in
+from shoal.tasks.generate.tagged import CLOSE, OPEN, TaggedCalls
 
 Form = Literal["hermes", "json"]
 Tool = dict[str, Any]

@@ -14,9 +14,9 @@ import msgspec
 from shoal.catalog.card import Card
 from shoal.errors import InvalidRequest
 from shoal.tasks.generate.answer import Answer
-from shoal.tasks.generate.calls import CLOSE, OPEN
 from shoal.tasks.generate.conversation import Conversation
 from shoal.tasks.generate.reasoning import Reasoned
+from shoal.tasks.generate.tagged import CLOSE, OPEN
 from shoal.tasks.generate.tools import (
     Tool,
     answer_of,

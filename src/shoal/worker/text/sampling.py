@@ -74,7 +74,8 @@ class Defaults:
             if not 0 <= token < vocabulary:
                 raise InvalidRequest(
                     f"logit bias on token {token}, which is outside the vocabulary "
-                    f"(0 to {vocabulary - 1})"
+                    f"(0 to {vocabulary - 1})",
+                    param="bias",
                 )
         most = params.max_tokens or self._said("max_new_tokens", None, room)
         return Sampling(

@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from shoal.tasks.generate.answer import Answer
+from shoal.tasks.generate.answer import Answer, Delta, Whole, coalesced
 from shoal.tasks.generate.stops import Stops
 from shoal.wire.objects import Alternative, Generation, TokenLogprob
 from shoal.wire.socket import Generated
@@ -45,6 +45,7 @@ class TextWriting:
         self._characters = _decoder("replace")
         self._stops = Stops(manner.stop)
         self._answer = manner.answer()
+        self._whole = Whole()
         self._tokens = 0
         self._begun = not manner.spaced
         self._told: list[TokenLogprob] = []
@@ -60,14 +61,16 @@ class TextWriting:
             if told is not None:
                 self._told.append(self._of(token, told, n))
             text += self._stops.feed(self._read(token))
-        return Written(self._answer.feed(text), self._told[new:], self._stops.found)
+        deltas = self._written(self._answer.feed(text))
+        return Written(deltas, self._told[new:], self._stops.found)
 
     def end(self, over: Generated) -> bytes:
         """The whole."""
         rest = self._characters.decode(b"", True)
         text = self._stops.feed(rest) + self._stops.end()
         stopped = self._stops.found
-        whole = self._answer.end(text, complete=stopped or over.finish != "length")
+        self._written(self._answer.end(text, complete=stopped or over.finish != "length"))
+        whole = self._whole
         finish: Literal["stop", "length", "tool_calls"] = "stop"
         if not stopped and over.finish == "length":
             finish = "length"
@@ -86,6 +89,13 @@ class TextWriting:
                 logprobs=self._told or None,
             )
         )
+
+    def _written(self, deltas: list[Delta]) -> list[Delta]:
+        if not deltas:
+            return deltas
+        joined = coalesced(deltas)
+        self._whole.add(joined)
+        return joined
 
     def _read(self, token: int) -> str:
         if token in self._manner.hidden:

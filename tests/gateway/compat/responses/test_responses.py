@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from shoal.errors import ErrorInfo
+from shoal.tasks.generate.answer import Called, Said, Thought
 from shoal.values import GenerateParams
 from shoal.wire.objects import ToolCall
 from shoal.wire.queue import Unit
@@ -225,6 +227,56 @@ async def test_calls_in_a_stream_add_up(client: openai.AsyncOpenAI, worker: Scri
         "function_call",
     ]
     assert response.output_text == "Wait."
+
+
+async def test_thoughts_and_calls_come_as_they_are_written(
+    client: openai.AsyncOpenAI, worker: ScriptedWorker
+) -> None:
+    writing = Writing(worker)
+    begun = asyncio.create_task(
+        client.responses.create(model="agent", input="Rain?", tools=[WEATHER], stream=True)
+    )
+    await writing.come()
+    writing.tell(
+        *(Thought("Two "), Thought("towns."), Said("Wait.")),
+        *(Called(0, "weather", '{"t": '), Called(0, None, '"Bonn"}')),
+        Called(1, "weather", '{"t": "Ul'),
+    )
+    stream = await begun
+    kinds: list[str] = []
+    async for event in stream:
+        kinds.append(event.type)
+        if event.type == "response.function_call_arguments.delta" and "Ul" in event.delta:
+            break
+    assert list(dict.fromkeys(kinds[2:])) == [
+        "response.output_item.added",
+        "response.content_part.added",
+        "response.reasoning_text.delta",
+        "response.reasoning_text.done",
+        "response.content_part.done",
+        "response.output_item.done",
+        "response.output_text.delta",
+        "response.output_text.done",
+        "response.function_call_arguments.delta",
+        "response.function_call_arguments.done",
+    ]
+    assert kinds.count("response.output_item.added") == 4
+    assert kinds.count("response.output_item.done") == 3
+    calls = [ToolCall("weather", '{"t": "Bonn"}'), ToolCall("weather", '{"t": "Ul')]
+    more: Any = {"finish": "length", "tool_calls": calls, "reasoning": "Two towns."}
+    writing.whole("Wait.", **more)
+    *rest, last = [event async for event in stream]
+    assert [event.type for event in rest] == [
+        "response.function_call_arguments.done",
+        "response.output_item.done",
+    ]
+    assert last.type == "response.incomplete"
+    assert [(item.type, item.status) for item in last.response.output] == [  # type: ignore[union-attr]
+        ("reasoning", "completed"),
+        ("message", "completed"),
+        ("function_call", "completed"),
+        ("function_call", "incomplete"),
+    ]
 
 
 async def test_calls_alone_need_no_message(

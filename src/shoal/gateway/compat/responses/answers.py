@@ -171,12 +171,12 @@ class Asked(msgspec.Struct, frozen=True):
 
     def ended(self, whole: Generation, counts: Counts, output: list[OutputItem]) -> ResponseObject:
         """What came of it in the end."""
-        cut = whole.finish == "length"
+        status = status_of(whole)
         return self.response(
-            "incomplete" if cut else "completed",
+            status,
             output=output,
             usage=_usage(counts),
-            incomplete_details=Incomplete() if cut else None,
+            incomplete_details=Incomplete() if status == "incomplete" else None,
             completed_at=int(time.time()),
         )
 
@@ -186,36 +186,40 @@ class Asked(msgspec.Struct, frozen=True):
 
     # --- the items of an output -------------------------------------------------------------------
 
-    def message(self, whole: Generation) -> OutputMessage:
+    def message(
+        self, number: int, text: str, told: list[ContentLogprob], status: Status
+    ) -> OutputMessage:
         """What the model said."""
-        told = [content_logprob(token) for token in whole.logprobs or []]
-        parts = [OutputText(whole.text, logprobs=told)]
-        return OutputMessage(self.id("msg"), parts, _status(whole))
+        return OutputMessage(self.id("msg", number), [OutputText(text, logprobs=told)], status)
 
-    def reasoning(self, whole: Generation) -> ReasoningItem | None:
-        """What it thought before, if its template tells that apart."""
-        if not whole.reasoning:
-            return None
-        return ReasoningItem(self.id("rs"), [ReasoningText(whole.reasoning)], "completed")
+    def reasoning(self, text: str, status: Status) -> ReasoningItem:
+        """What it thought before."""
+        return ReasoningItem(self.id("rs"), [ReasoningText(text)], status)
 
-    def calls(self, whole: Generation) -> list[FunctionCall]:
+    def call(self, number: int, name: str, arguments: str, status: Status) -> FunctionCall:
         """What it wants called."""
-        parallel = self.body.parallel_tool_calls is not False
-        told = whole.tool_calls if parallel else whole.tool_calls[:1]
-        return [
-            FunctionCall(self.id("fc", n), self.id("call", n), c.name, c.arguments, "completed")
-            for n, c in enumerate(told)
-        ]
+        return FunctionCall(self.id("fc", number), self.id("call", number), name, arguments, status)
+
+    def tells(self, call: int) -> bool:
+        """Whether the call of this number is told."""
+        return call == 0 or self.body.parallel_tool_calls is not False
 
     def output(self, whole: Generation) -> list[OutputItem]:
-        """All of it, in the order in which it was generated."""
-        calls = self.calls(whole)
-        thought = self.reasoning(whole)
-        said = [self.message(whole)] if whole.text or not calls else []
-        return [*([thought] if thought else []), *said, *calls]
+        """All of it; the last item is where it was cut off, if it was."""
+        items: list[OutputItem] = []
+        calls = [c for c in enumerate(whole.tool_calls) if self.tells(c[0])]
+        if whole.reasoning:
+            items.append(self.reasoning(whole.reasoning, "completed"))
+        if whole.text or not calls:
+            told = [content_logprob(token) for token in whole.logprobs or []]
+            items.append(self.message(0, whole.text, told, "completed"))
+        items += [self.call(n, c.name, c.arguments, "completed") for n, c in calls]
+        items[-1] = msgspec.structs.replace(items[-1], status=status_of(whole))
+        return items
 
 
-def _status(whole: Generation) -> Status:
+def status_of(whole: Generation) -> Literal["incomplete", "completed"]:
+    """Of a text and of what came last in it."""
     return "incomplete" if whole.finish == "length" else "completed"
 
 

@@ -28,7 +28,7 @@ from shoal.gateway.service import Gateway
 from shoal.gateway.streaming import Failing, event_stream
 
 _decoder = BodyDecoder(ResponsesBody)
-_FAILING = Failing("input", openai)
+_FAILING = Failing("input", openai, named)
 _READ = msgspec.Raw(b"null")
 
 
@@ -61,5 +61,6 @@ def _question(gateway: Gateway, body: ResponsesBody, card: Card) -> Question:
     check(body)
     item = conversation_of(body, card, partial(takers, gateway, "generate"))
     items = checked_items([item], "json", item_limits(gateway, card), "input")
-    params = generate_params(options(body), named, chat=True, stream=bool(body.stream))
+    stream = bool(body.stream)
+    params = generate_params(options(body), named, chat=True, stream=stream, apart=True)
     return Question(card, params, "json", items, seeds(body.seed, 1, 1))
