@@ -21,5 +21,8 @@ def test_two_kinds_of_one_model() -> None:
     assert 0 < candle.rounds.rss_bytes < torch.rounds.rss_bytes
     assert all(len(seconds) == 1 for seconds in candle.rounds.seconds.values())
     assert 0.99999 < candle.rounds.cosine <= torch.rounds.cosine + 1e-6
-    assert "| candle |" in table(result)
+    assert all(cpu_s > 0 for spent in candle.rounds.cpu_s.values() for cpu_s in spent)
+    told_ = table(result)
+    assert "| candle |" in told_
+    assert "| CPU ms/text | equal | mixed | short |" in told_
     assert len(told) == 2 * 2 + 3 * 2 * 2  # a start and a round of each kind to warm up
