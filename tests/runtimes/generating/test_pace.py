@@ -8,8 +8,8 @@ from shoal.runtimes.generating.pace import Pace
 @pytest.mark.parametrize(
     ("texts_s", "row_s", "beside", "alone"),
     [
-        (0.09, 0.001, 64, 128),  # as much as the texts take
-        (0.005, 0.001, 32, 128),
+        (0.09, 0.001, 64, 256),  # as much as the texts take
+        (0.005, 0.001, 32, 256),
         (0.3, 0.02, 16, 16),
         (0.005, 1e-6, 512, 512),
     ],

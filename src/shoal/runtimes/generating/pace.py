@@ -8,7 +8,7 @@ products keep their kernels.
 from __future__ import annotations
 
 #: Of a pass, what prompts may add: where texts go on beside them, and where there are prompts alone.
-_BESIDE_S, _ALONE_S = 0.05, 0.2
+_BESIDE_S, _ALONE_S = 0.05, 0.5
 _LEAST = 16
 #: Weight of what was just measured.
 _NEWEST = 0.3

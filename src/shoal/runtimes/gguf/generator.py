@@ -1,12 +1,13 @@
 """What one GGUF file generates, with the keys in llama.cpp's hands.
 
-Sequences share one store of them, and one that ended keeps its own there until the room is needed, so that
-a prompt which begins alike computes only what is new.
+Sequences share one store of them; those of some that ended are kept beside it, so that a prompt which begins
+alike computes only what is new.
 """
 
 from __future__ import annotations
 
 from time import perf_counter
+from typing import NamedTuple
 
 from shoal.errors import ShoalError
 from shoal.runtimes.generating import generator
@@ -24,16 +25,23 @@ Own = Sequence[None]
 _ROW_S = 2e-3
 
 
+class Room(NamedTuple):
+    """For tokens: `places` of sequences under way, `kept` of those that ended; `rows`: of a pass, at most."""
+
+    places: int
+    kept: int
+    rows: int
+
+
 class Generator(generator.Generator[None]):
     """Of one loaded file."""
 
-    def __init__(self, load: Load, context: Context, places: int, rows: int) -> None:
-        """`places`: for tokens of all sequences; `rows`: of a pass, at most."""
-        max_tokens, prompts = min(load.max_tokens, context.max_tokens), rows - load.sequences
-        bounds = Bounds(context.vocabulary, max_tokens, places, prompts, _ROW_S)
+    def __init__(self, load: Load, context: Context, room: Room) -> None:
+        max_tokens, prompts = min(load.max_tokens, context.max_tokens), room.rows - load.sequences
+        bounds = Bounds(context.vocabulary, max_tokens, room.places, prompts, _ROW_S)
         super().__init__("gguf", load, bounds)
         self._context = context
-        self._keys = Keys(context, load.sequences, places)
+        self._keys = Keys(context, load.sequences, room.places, room.kept)
         self._choosers: dict[int, Chooser] = {}
 
     def close(self) -> None:
@@ -61,7 +69,7 @@ class Generator(generator.Generator[None]):
         rows: list[Row] = []
         for part in parts:
             rows += _rows(part)
-        self._keys.compute(rows)
+        self._context.compute(rows)
         going: list[tuple[Own, Choice]] = []
         row = -1
         for part in parts:

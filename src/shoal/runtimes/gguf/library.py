@@ -140,7 +140,9 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "llama_free": (None, [c_void_p]),
     "llama_get_memory": (c_void_p, [c_void_p]),
     "llama_memory_seq_rm": (c_bool, [c_void_p, c_int32, c_int32, c_int32]),
-    "llama_memory_seq_cp": (None, [c_void_p, c_int32, c_int32, c_int32, c_int32]),
+    "llama_state_seq_get_size": (c_size_t, [c_void_p, c_int32]),
+    "llama_state_seq_get_data": (c_size_t, [c_void_p, c_void_p, c_size_t, c_int32]),
+    "llama_state_seq_set_data": (c_size_t, [c_void_p, c_void_p, c_size_t, c_int32]),
     "llama_batch_init": (_Batch, [c_int32, c_int32, c_int32]),
     "llama_batch_free": (None, [_Batch]),
     "llama_decode": (c_int32, [c_void_p, _Batch]),
@@ -243,8 +245,8 @@ class Context:
             self._lib.llama_model_free(self._model)
         self._context = self._model = None
 
-    def compute(self, rows: Sequence[Row]) -> bool:
-        """One pass; False if the keys have no room for it, and nothing is as if it had been."""
+    def compute(self, rows: Sequence[Row]) -> None:
+        """One pass. Raises `MemoryError` if its keys have no room."""
         batch = self._batch
         batch.n_tokens = len(rows)
         for at, row in enumerate(rows):
@@ -253,10 +255,9 @@ class Context:
             batch.logits[at] = row.wanted
         status = self._lib.llama_decode(self._context, batch)
         if status == _NO_ROOM:
-            return False
+            raise MemoryError(f"the keys have no room for {len(rows)} tokens more")
         if status != 0:
             raise RuntimeError(f"llama_decode returned {status}")
-        return True
 
     def logits(self, row: int) -> NDArray[np.float32]:
         """Of this row of the last pass, [vocabulary]: the library's own, which may be changed, until the next."""
@@ -267,6 +268,19 @@ class Context:
         """The keys of a sequence from this place on are no longer held."""
         self._lib.llama_memory_seq_rm(self._memory, sequence, first, -1)
 
-    def share(self, source: int, target: int, count: int) -> None:
-        """The first tokens of one sequence are those of another, too: nothing is copied."""
-        self._lib.llama_memory_seq_cp(self._memory, source, target, 0, count)
+    def state(self, sequence: int) -> NDArray[np.uint8]:
+        """The keys of a sequence, and where they belong, as the library writes them."""
+        size = self._lib.llama_state_seq_get_size(self._context, sequence)
+        state = np.empty(size, np.uint8)
+        written = self._lib.llama_state_seq_get_data(
+            self._context, state.ctypes.data, size, sequence
+        )
+        return state[:written]
+
+    def restore(self, sequence: int, state: NDArray[np.uint8]) -> None:
+        """Give a sequence, which has none, the keys that `state` gave. Raises `MemoryError` without room."""
+        read = self._lib.llama_state_seq_set_data(
+            self._context, state.ctypes.data, len(state), sequence
+        )
+        if read != len(state):
+            raise MemoryError(f"the keys have no room for {len(state)} bytes that were kept")

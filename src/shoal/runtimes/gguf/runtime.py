@@ -10,7 +10,7 @@ import msgspec
 from shoal.errors import InvalidRequest, ModelLoadFailed
 from shoal.runtimes.batch import Outputs
 from shoal.runtimes.generating.turns import Turns
-from shoal.runtimes.gguf.generator import Generator
+from shoal.runtimes.gguf.generator import Generator, Room
 from shoal.runtimes.gguf.library import Context, library
 from shoal.runtimes.process import rss_bytes
 from shoal.runtimes.resident import ModelRuntime
@@ -20,7 +20,8 @@ from shoal.wire.socket import Chunk, Failed, Generate, Generated, Load, Run
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "gemma3", "smollm3")
 #: Rows of a pass, at most: longer ones hold up texts under way.
 _ROWS = 512
-#: Room for one sequence of the longest, and for so many tokens of each of the others.
+#: Room for one sequence of the longest, and for so many tokens of each of the others; as many again of
+#: each that ended.
 _OTHERS_TOKENS = 512
 
 
@@ -29,7 +30,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         file: the one to load, where the folder has several.
-        cache_tokens: for how many tokens of all sequences together there is room.
+        cache_tokens: for how many tokens of all sequences together that are under way there is room.
     """
 
     file: str | None = None
@@ -37,26 +38,27 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Model:
-    """A loaded file. `bytes`: of its weights, and what else the process grew by."""
+    """A loaded file. `bytes`: of its weights, what else the process grew by, and what it will keep."""
 
     def __init__(self, load: Load, device: str, threads: int) -> None:
         options = _options(load)
         path = _file(Path(load.path), options.file)
         before = rss_bytes()
-        others = (load.sequences - 1) * min(load.max_tokens, _OTHERS_TOKENS)
-        places = options.cache_tokens or load.max_tokens + others
-        rows = max(_ROWS, 2 * load.sequences)
+        usual = min(load.max_tokens, _OTHERS_TOKENS)
+        places = options.cache_tokens or load.max_tokens + (load.sequences - 1) * usual
+        kept = min(places, load.sequences * usual)
+        room = Room(places, kept, max(_ROWS, 2 * load.sequences))
         context = Context(
             path,
-            sequences=2 * load.sequences,
+            sequences=load.sequences,
             places=places,
-            rows=rows,
+            rows=room.rows,
             threads=threads,
             gpu=not device.startswith("cpu"),
         )
-        self.generator = Generator(load, context, places, rows)
-        self.bytes = context.weight_bytes + context.key_bytes(places)
-        self.bytes = max(self.bytes, rss_bytes() - before)
+        self.generator = Generator(load, context, room)
+        self.bytes = max(context.weight_bytes + context.key_bytes(places), rss_bytes() - before)
+        self.bytes += context.key_bytes(kept)
 
 
 class GgufRuntime(ModelRuntime[Model]):
