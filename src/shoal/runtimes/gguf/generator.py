@@ -66,10 +66,7 @@ class Generator(generator.Generator[None]):
 
     def _compute(self, parts: list[Part[None]], told: list[Told]) -> None:
         began = perf_counter()
-        rows: list[Row] = []
-        for part in parts:
-            rows += _rows(part)
-        self._context.compute(rows)
+        self._context.compute(_even([row for part in parts for row in _rows(part)]))
         going: list[tuple[Own, Choice]] = []
         row = -1
         for part in parts:
@@ -98,3 +95,17 @@ def _rows(part: Part[None]) -> list[Row]:
         Row(sequence.tokens[at], at, sequence.place, part.goes_on and at == last)
         for at in range(part.start, part.stop)
     ]
+
+
+def _even(rows: list[Row]) -> list[Row]:
+    """The rows, one of a prompt wanted too where that is quicker.
+
+    Logits of an odd number of rows take longer than those of one more: 16 ms of 7 and 10 of 8, with 49,152
+    of them each; but one row alone takes the least.
+    """
+    wanted = sum(row.wanted for row in rows)
+    if wanted % 2 and wanted > 1:
+        other = next((at for at, row in enumerate(rows) if not row.wanted), None)
+        if other is not None:
+            rows[other] = rows[other]._replace(wanted=True)
+    return rows
