@@ -6,7 +6,7 @@ All of it is the main thread's but `cancel`, which is the reader's.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 
 from shoal.errors import InvalidRequest, ShoalError, bounded
@@ -15,12 +15,17 @@ from shoal.wire.socket import Failed, FromRuntime, Generate, Generated
 
 
 class Sequences:
-    """`answered` is called with the model of each sequence once its last message went out."""
+    """Those of one connection.
+
+    Args:
+        send: called with what is told at once, as all that one pass gave.
+        answered: called with the model of each sequence once its last message went out.
+    """
 
     def __init__(
         self,
         runtime: Runtime,
-        send: Callable[[FromRuntime], None],
+        send: Callable[[Sequence[FromRuntime]], None],
         answered: Callable[[str], None],
     ) -> None:
         self._runtime: Generates | None = runtime if isinstance(runtime, Generates) else None
@@ -56,8 +61,9 @@ class Sequences:
         except Exception as error:
             self._fail_all(self._runtime, error)
             return
+        if messages:
+            self._send(messages)
         for message in messages:
-            self._send(message)
             if isinstance(message, Generated | Failed) and message.batch is not None:
                 self._over(message.batch)
 
@@ -70,7 +76,7 @@ class Sequences:
                 return
             if batch in self._models:
                 assert self._runtime is not None, "it was begun"
-                self._send(self._runtime.end(batch))
+                self._send([self._runtime.end(batch)])
                 self._over(batch)
 
     def _fail_all(self, runtime: Generates, error: Exception) -> None:
@@ -84,7 +90,7 @@ class Sequences:
             traceback.print_exception(error)
         for batch in list(self._models):
             runtime.end(batch)
-            self._send(Failed(code, bounded(text), batch))
+            self._send([Failed(code, bounded(text), batch)])
             self._over(batch)
 
     def _over(self, batch: int) -> None:

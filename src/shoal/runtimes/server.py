@@ -17,6 +17,7 @@ import sys
 import threading
 import traceback
 from collections import Counter
+from collections.abc import Sequence
 from queue import Empty, SimpleQueue
 from typing import assert_never
 
@@ -55,7 +56,7 @@ class Server:
         self._waiting: set[int] = set()
         self._unanswered: Counter[str] = Counter()  # model -> its batches received and not answered
         self._answered = threading.Condition()  # guards `_unanswered`, tells that it fell
-        self._sequences = Sequences(runtime, lambda m: self._send(frame_of(m)), self._passed)
+        self._sequences = Sequences(runtime, self._tell, self._passed)
         self._sending = threading.Lock()  # the reader answers some messages by itself
         self._ended = False
         self._farewell: str | None = None  # what to tell the worker at the end
@@ -166,6 +167,13 @@ class Server:
         except BaseException:
             self._passed(generate.model)
             raise
+
+    def _tell(self, messages: Sequence[FromRuntime]) -> None:
+        """In one write: each wakes the worker, and its loop goes before what computes."""
+        frames = bytearray()
+        for message in messages:
+            frames += frame_of(message)
+        self._send(frames)
 
     def _send(self, frame: bytearray) -> None:
         with self._sending:
