@@ -127,6 +127,8 @@ class GenerateParams(msgspec.Struct, frozen=True, array_like=True, tag="generate
         tool_choice: ``auto``, ``none``, ``required``, or the name of the one to call.
         template: what else the chat template is given: a JSON map, as text; empty: nothing.
         apart: pieces of reasoning and of calls are wanted too, each apart from the text.
+        read_bytes: what an item counts, where there are images in it, whose bytes say nothing of what is read;
+            0: all of its bytes.
     """
 
     chat: bool = False
@@ -148,6 +150,7 @@ class GenerateParams(msgspec.Struct, frozen=True, array_like=True, tag="generate
     tool_choice: str = "auto"
     template: str = ""
     apart: bool = False
+    read_bytes: int = 0
 
 
 Params = EncodeParams | ScoreParams | ExtractParams | TokenizeParams | GenerateParams

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
-import msgspec
 import numpy as np
 import openai
 import pytest
 import torch
 from PIL import Image
 
+import shoal
 from shoal.bench.serving import Serving
 from tests.worker.media.drawn import picture, saved
 from tests.worker.media.tiny import smolvlm
@@ -138,23 +137,17 @@ def test_a_large_picture_goes_by_the_payload_store(client: openai.OpenAI, model:
     assert answer.choices[0].message.content == text
 
 
-def test_bytes_in_messagepack(serving: Serving, model: Any) -> None:
+def test_our_client_sends_the_bytes_of_files(serving: Serving, model: Any) -> None:
     parts = [
         {"type": "image", "image": saved(PICTURES[0], "PNG")},
         {"type": "text", "text": "what is it?"},
     ]
-    item = {"messages": [{"role": "user", "content": parts}]}
-    body = {"items": [item], "params": {"temperature": 0, "max_tokens": NEW}}
-    kind = "application/msgpack"
-    told = httpx.post(
-        f"{serving.url}/v1/generate/seer",
-        content=msgspec.msgpack.encode(body),
-        headers={"content-type": kind, "accept": kind},
-        timeout=60,
-    )
+    with shoal.Client(serving.url) as client:
+        (answer,) = client.generate(
+            "seer", [{"role": "user", "content": parts}], temperature=0, max_tokens=NEW
+        )
     text, tokens = expected(model, *SAID["one"])
-    (answer,) = msgspec.msgpack.decode(told.content)["items"]
-    assert (answer["text"], answer["prompt_tokens"]) == (text, tokens)
+    assert (answer.text, answer.prompt_tokens) == (text, tokens)
 
 
 @pytest.mark.parametrize(

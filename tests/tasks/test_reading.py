@@ -72,6 +72,14 @@ def test_what_a_text_may_become_is_as_asked_for_or_as_the_card_says(
     assert estimated_features(*reading.unit(20, 2), longest=512) == Features(10, 2, 50, 2 * told)
 
 
+def test_where_images_are_an_item_counts_what_is_told_of_it() -> None:
+    reading = reading_of(
+        GenerateParams(tools="[1]", read_bytes=4000), Tasks(generate=GenerateTask())
+    )
+    assert reading.item(10_000_000) == Size(4003, 1)
+    assert reading.unit(20_000_000, 2) == Size(8006, 2)
+
+
 def test_no_sequence_is_guessed_to_be_longer_than_its_model_takes() -> None:
     assert estimated_features(4000, 2, longest=512) == Features(1004, 2, 1004 * 1004 // 2)
     assert estimated_features(40_000, 2, longest=512) == Features(1024, 2, 1024 * 512)

@@ -145,6 +145,7 @@ EXAMPLES: dict[str, codec.Message] = {
             "none",
             '{"enable_thinking":false}',
             True,
+            4500,
         ),
         encoding="json",
         items=[b'{"messages":[{"role":"user","content":"hi"}]}'],

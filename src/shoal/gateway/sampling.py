@@ -112,11 +112,18 @@ Named = Callable[[str], str]
 
 
 def generate_params(
-    options: GenerateOptions, named: Named, *, chat: bool, stream: bool, apart: bool = False
+    options: GenerateOptions,
+    named: Named,
+    *,
+    chat: bool,
+    stream: bool,
+    apart: bool = False,
+    read_bytes: int = 0,
 ) -> GenerateParams:
-    """`options` as they travel, but for the seed. `named`: an option's name in the body.
+    """`options` as they travel, but for the seed.
 
-    `apart`: a stream tells reasoning and calls as they come, too.
+    `named`: an option's name in the body; `apart`: a stream tells reasoning and calls as they come, too;
+    `read_bytes`: as `GenerateParams` has it.
 
     Raises:
         InvalidRequest: an option is out of its range, or does not go with another.
@@ -146,6 +153,7 @@ def generate_params(
         tool_choice=options.tool_choice if tools else "auto",
         template=_packed(options.template, named("template")) if options.template else "",
         apart=stream and apart,
+        read_bytes=read_bytes,
     )
 
 

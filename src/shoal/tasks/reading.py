@@ -37,7 +37,8 @@ class Reading(msgspec.Struct, frozen=True):
 
     Attributes:
         beside_bytes: of query and instruction, or of all labels, where each item is read with them.
-        times: how often an item is read, once for each label where it is tested for them.
+        times: how often an item is read, once for each label where it is tested for them; 0: its bytes say
+            nothing, and what is read of it is among those beside.
         sequences: how many an item is.
         apart: query and instruction, or labels, where they are sequences of their own, read once a
             unit.
@@ -66,6 +67,10 @@ class Reading(msgspec.Struct, frozen=True):
         sequences = self.apart.sequences + items * self.sequences
         return Size(self.apart.bytes + read, sequences, items * self.new_tokens)
 
+
+#: Bytes of text that an image in a conversation counts as: SmolVLM's 17 squares, each of 64 tokens and of two that
+#: say where it is. Its file says less: of one size, a photograph has a hundred times the bytes of a drawing.
+IMAGE_BYTES = int(17 * 66 * BYTES_PER_TOKEN)
 
 #: Items of which each is read by itself.
 ALONE = Reading()
@@ -101,7 +106,10 @@ def reading_of(params: Params, tasks: Tasks) -> Reading:
                 case "spans":  # a token stands before each label
                     return Reading(size + int(BYTES_PER_TOKEN * count))
             return Reading(size)
-        case GenerateParams(tools=tools):
-            return Reading(len(tools.encode()), new_tokens=most_new(params, tasks))
+        case GenerateParams(tools=tools, read_bytes=said):
+            beside, most = len(tools.encode()), most_new(params, tasks)
+            if said:
+                return Reading(beside + said, times=0, new_tokens=most)
+            return Reading(beside, new_tokens=most)
         case TokenizeParams():
             return ALONE

@@ -12,6 +12,7 @@ import pytest_asyncio
 
 from shoal.errors import ErrorInfo
 from shoal.tasks.generate.answer import Called, Delta, Thought
+from shoal.tasks.reading import IMAGE_BYTES
 from shoal.values import GenerateParams
 from shoal.wire.objects import TokenLogprob, ToolCall
 from shoal.wire.queue import Unit
@@ -453,7 +454,10 @@ async def test_images_go_along_where_the_model_takes_them(
     ]
     messages: Any = [{"role": "user", "content": parts}]
     await client.chat.completions.create(model="seer", messages=messages)
-    assert json.loads(worker.units[-1].items[0])["messages"] == messages
+    unit = worker.units[-1]
+    assert json.loads(unit.items[0])["messages"] == messages
+    url = parts[1]["image_url"]["url"]
+    assert params_of(worker).read_bytes == len(unit.items[0]) - len(url) + IMAGE_BYTES
     with pytest.raises(
         openai.BadRequestError, match="'storyteller' takes text; ask one that does more: seer"
     ):

@@ -124,10 +124,16 @@ def _question(gateway: Gateway, body: ChatBody, card: Card) -> Question:
     if body.modalities not in (None, ["text"]):
         raise InvalidRequest("modalities: text is generated", param="modalities")
     n = count(body.n)
-    item = conversation(body.messages, card, partial(takers, gateway, "generate"))
+    item, read_bytes = conversation(body.messages, card, partial(takers, gateway, "generate"))
     items = checked_items([item], "json", item_limits(gateway, card), "messages", times=n)
-    stream = bool(body.stream)
-    params = generate_params(_options(body), _named(body), chat=True, stream=stream, apart=True)
+    params = generate_params(
+        _options(body),
+        _named(body),
+        chat=True,
+        stream=bool(body.stream),
+        apart=True,
+        read_bytes=read_bytes,
+    )
     return Question(card, params, "json", items, seeds(body.seed, 1, n))
 
 

@@ -5,14 +5,15 @@ Decides which are malformed; templates, which the worker has, make them text.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from shoal.catalog.card import Card, Input
 from shoal.errors import InvalidRequest
 from shoal.gateway.body import BodyDecoder
+from shoal.tasks.reading import IMAGE_BYTES
 
 MESSAGES_SCHEMA: dict[str, Any] = {
     "type": "array",
@@ -73,7 +74,14 @@ class _Conversation(msgspec.Struct, frozen=True):
 _decoder = BodyDecoder(_Conversation)
 
 
-def conversation(messages: msgspec.Raw, card: Card, takers: Takers) -> msgspec.Raw:
+class Talk(NamedTuple):
+    """A conversation as an item, and `GenerateParams.read_bytes` of it."""
+
+    item: msgspec.Raw
+    read_bytes: int
+
+
+def conversation(messages: msgspec.Raw, card: Card, takers: Takers) -> Talk:
     """The item that a body's `messages` are, as they were sent.
 
     `takers`: asked where this model does not take what is in them.
@@ -87,7 +95,17 @@ def conversation(messages: msgspec.Raw, card: Card, takers: Takers) -> msgspec.R
         raise InvalidRequest("messages is empty: send at least one", param="messages")
     for position, message in enumerate(decoded.messages):
         _check(message, f"messages[{position}]", card, takers)
-    return msgspec.Raw(item)
+    urls = [len(url) for message in decoded.messages for url in _images(message)]
+    read = len(item) - sum(urls) + len(urls) * IMAGE_BYTES if urls else 0
+    return Talk(msgspec.Raw(item), read)
+
+
+def _images(message: _Message) -> Iterator[str]:
+    """The URLs of those in a message."""
+    for part in message.content if isinstance(message.content, list) else ():
+        match part.image_url:
+            case _Url(url=url) | str(url):
+                yield url
 
 
 def _check(message: _Message, where: str, card: Card, takers: Takers) -> None:

@@ -21,6 +21,21 @@ def test_a_prefix_is_found_up_to_its_last_whole_block() -> None:
     assert (again.reused, again.source) == (2 * BLOCK, first.range.start)
 
 
+def test_blocks_of_other_marks_are_others() -> None:
+    """Equal tokens whose second block has another image, and those with none."""
+    arena = Arena(400)
+    prompt = [5] * 60
+    first = arena.take(prompt, 60, {1: b"a"})
+    assert first is not None
+    arena.computed(first.range, prompt, 60, {1: b"a"})
+    reused = []
+    for marks in ({1: b"a"}, {1: b"b"}, {0: b"a"}, {}):
+        taken = arena.take(prompt, 60, marks)
+        assert taken is not None
+        reused.append(taken.reused)
+    assert reused == [3 * BLOCK, BLOCK, 0, BLOCK]
+
+
 def test_the_last_token_of_a_prompt_is_always_computed() -> None:
     arena = Arena(200)
     prompt = list(range(2 * BLOCK))

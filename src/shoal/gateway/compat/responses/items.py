@@ -14,14 +14,14 @@ import msgspec
 from shoal.catalog.card import Card
 from shoal.errors import InvalidRequest
 from shoal.gateway.body import KINDS, LIST, TEXT
-from shoal.gateway.compat.messages import Takers, conversation
+from shoal.gateway.compat.messages import Takers, Talk, conversation
 from shoal.gateway.compat.responses.bodies import ResponsesBody
 
 _maps, _text = msgspec.json.Decoder(list[dict[str, Any]]), msgspec.json.Decoder(str)
 _TEXTS = ("input_text", "output_text", "text")
 
 
-def conversation_of(body: ResponsesBody, card: Card, takers: Takers) -> msgspec.Raw:
+def conversation_of(body: ResponsesBody, card: Card, takers: Takers) -> Talk:
     """The item that `instructions` and `input` are. Raises `InvalidRequest`, as `conversation`."""
     told, places = _messages(body)
     try:

@@ -59,8 +59,14 @@ class ResponsesRoute:
 
 def _question(gateway: Gateway, body: ResponsesBody, card: Card) -> Question:
     check(body)
-    item = conversation_of(body, card, partial(takers, gateway, "generate"))
+    item, read_bytes = conversation_of(body, card, partial(takers, gateway, "generate"))
     items = checked_items([item], "json", item_limits(gateway, card), "input")
-    stream = bool(body.stream)
-    params = generate_params(options(body), named, chat=True, stream=stream, apart=True)
+    params = generate_params(
+        options(body),
+        named,
+        chat=True,
+        stream=bool(body.stream),
+        apart=True,
+        read_bytes=read_bytes,
+    )
     return Question(card, params, "json", items, seeds(body.seed, 1, 1))

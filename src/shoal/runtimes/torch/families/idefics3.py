@@ -26,8 +26,19 @@ from shoal.runtimes.torch.weights import Shape
 _CONNECTOR = "connector.modality_projection.proj"
 
 
+class Idefics3Text(LlamaConfig, frozen=True, kw_only=True):
+    """`text_config`, with the reference's defaults: configs leave those out."""
+
+    vocab_size: int = 32_000
+    hidden_size: int = 4096
+    intermediate_size: int = 11_008
+    num_hidden_layers: int = 32
+    num_attention_heads: int = 32
+    max_position_embeddings: int = 2048
+
+
 class Idefics3Vision(SiglipVision, frozen=True, kw_only=True):
-    """`vision_config`, with the reference's defaults: configs leave those out."""
+    """`vision_config`, likewise."""
 
     hidden_size: int = 1152
     num_attention_heads: int = 16
@@ -44,7 +55,7 @@ class Idefics3Config(msgspec.Struct, frozen=True):
     """
 
     model_type: Literal["idefics3", "smolvlm"]
-    text_config: LlamaConfig
+    text_config: Idefics3Text
     vision_config: Idefics3Vision
     image_token_id: int = 128_257
     scale_factor: int = 2
