@@ -20,6 +20,7 @@ from shoal.settings import WorkerSettings
 from shoal.tasks.generate.conversation import Conversation, Picture
 from shoal.values import Encoding, GenerateParams
 from shoal.wire.queue import Unit
+from shoal.worker.holding import keys_bytes
 from shoal.worker.media import DecodingPreparer
 from shoal.worker.models import load_of, preparer_of
 from shoal.worker.prepared import Prepared
@@ -243,6 +244,13 @@ def test_a_folder_is_a_card(folder: Path, model: Any) -> None:
     assert (card.family, card.inputs, card.max_tokens) == ("idefics3", ["text", "image"], 700)
     assert card.tasks.generate is not None
     assert card.tasks.names() == ["generate"]
+
+
+def test_what_its_keys_take_is_known_before_it_is_loaded(folder: Path, model: Any) -> None:
+    """From the part of its configuration that is of what reads tokens."""
+    place = 2 * 2 * 2 * 16 * 4  # layers, keys and values, two heads of 16, float32
+    profile = Profile(options={"cache_tokens": 1000})
+    assert keys_bytes(card_of(folder), profile, folder, "cpu") == 1000 * place
 
 
 def test_a_tokenizer_without_the_place_is_said_at_load(tmp_path: Path) -> None:

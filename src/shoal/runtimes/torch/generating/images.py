@@ -2,7 +2,7 @@
 long as a prompt under way needs them.
 
 Decides nothing of passes: a long prompt is computed in pieces, and with each of them only the images that
-stand in it are looked at, so that a picture of many squares stalls no text for longer than a piece does.
+stand in it are looked at, so that a picture of many squares does not stall texts for all of them at once.
 Which image is meant is told by its bytes, so that texts that begin with the same one share it.
 """
 
