@@ -8,8 +8,9 @@ lie, the tokenizer's own pieces are counted, and two cuts must agree. Where noth
 half of what was shown is believed, if cuts agree: of byte pairs two, since a merge depends on what is near,
 and on what is far only where ranks fall one after the other; of unigrams one for each length of a token,
 since the best path of the whole ends a token at one of them, and up to there is the best path of that cut
-(Kudo, 2018: Viterbi). Other kinds are shown the whole of such a text, and these where the cuts part, as in
-"aaaa…"; a token of a text of megabytes takes 400 bytes.
+(Kudo, 2018: Viterbi). Of WordPiece's, words that are too long for it are shortened (`longwords`). Other kinds
+are shown the whole of such a text, and these where the cuts part, as in "aaaa…"; a token of a text of
+megabytes takes 400 bytes.
 
 All of it is tokenized as a batch: of one text alone the library lets no other thread run meanwhile.
 """
@@ -19,6 +20,8 @@ from __future__ import annotations
 import re
 
 from tokenizers import Encoding, Tokenizer, models
+
+from shoal.worker.longwords import LongWords
 
 #: Characters shown for each token wanted: English has 4 to 5, and a prefix that is too short costs
 #: another try with twice as many.
@@ -43,6 +46,7 @@ class Prefixes:
         longest = max(map(len, tokenizer.get_vocab()), default=0)
         self._cuts = 1 + longest if isinstance(kind, models.Unigram) else 2
         self.separators = "".join(c for c in CANDIDATES if _parts(tokenizer, c))
+        self._words = LongWords(tokenizer)
         self._runs = re.compile(f"[{self.separators}]+") if self.separators else None
 
     def first_ids(self, text: str, count: int) -> list[int]:
@@ -55,6 +59,9 @@ class Prefixes:
                 if _end_of(encoding, count) <= sure:
                     return list(encoding.ids[:count])
                 size *= 2
+                continue
+            if (shorter := self._words.shortened(text)) != text:
+                text = shorter
                 continue
             # How digits are grouped may depend on how many there are up to the cut.
             cuts = (self._believed(text[: size - less], count) for less in range(self._cuts))
