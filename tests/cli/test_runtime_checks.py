@@ -12,10 +12,10 @@ from shoal.catalog.resolve import Catalog
 from shoal.cli import runtime_checks
 from shoal.cli.explain import explain
 from shoal.cli.finding import Finding
-from shoal.cli.installing import install
 from shoal.cli.prepare import prepare
 from shoal.core.cooldowns import load_error
 from shoal.errors import RuntimeMissing, SourceError
+from shoal.installing import install
 from shoal.runtimes.packages import NEEDED, missing
 from shoal.settings import WorkerSettings
 from shoal.worker.devices import lanes_of

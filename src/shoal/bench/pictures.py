@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import ConfigError
+from shoal.installing import install
 
 
 def can_draw() -> None:
     """Raises `ConfigError` without matplotlib: better before an hour of measuring than after it."""
     if find_spec("matplotlib") is None:
-        raise ConfigError("--plot needs matplotlib: pip install matplotlib")
+        raise ConfigError(f"--plot needs matplotlib, not installed here: {install('sim')}")
 
 
 @contextlib.contextmanager

@@ -16,8 +16,8 @@ from pathlib import Path
 from shoal import cores
 from shoal.cli.context import serving_on
 from shoal.cli.finding import Finding
-from shoal.cli.installing import install
 from shoal.errors import ShoalError, SourceError
+from shoal.installing import install
 from shoal.settings import GatewaySettings, WorkerSettings
 
 MB = 1024 * 1024

@@ -9,7 +9,7 @@ from shoal.catalog.choice import Choice, chosen
 from shoal.catalog.fetch import cached
 from shoal.catalog.infer import card_for
 from shoal.catalog.resolve import Catalog
-from shoal.cli.installing import install
+from shoal.installing import install
 from shoal.runtimes.packages import missing, versions
 from shoal.settings import WorkerSettings
 from shoal.worker.devices import lanes_of

@@ -18,8 +18,8 @@ from shoal.catalog.fetch import cached, fetch
 from shoal.catalog.infer import card_for
 from shoal.catalog.parse import to_yaml
 from shoal.catalog.resolve import Catalog
-from shoal.cli.installing import install
 from shoal.errors import ConfigError, RuntimeMissing, SourceError
+from shoal.installing import install
 from shoal.runtimes.packages import lacking
 from shoal.settings import CommonSettings, WorkerSettings
 from shoal.wire.subjects import token

@@ -16,8 +16,8 @@ from functools import partial
 
 from shoal.catalog.card import Card
 from shoal.cli.finding import Check, Finding, Verdict
-from shoal.cli.installing import install
 from shoal.errors import ShoalError, SourceError
+from shoal.installing import install
 from shoal.runtimes.packages import NEEDED, lacking, missing, versions
 from shoal.settings import WorkerSettings
 

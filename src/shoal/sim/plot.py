@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from shoal.errors import ConfigError, reason
+from shoal.installing import install
 from shoal.sim.report import Row
 
 
@@ -19,7 +20,7 @@ def plot(rows: Sequence[Row], path: Path) -> None:
         from matplotlib.figure import Figure
     except ImportError:
         raise ConfigError(
-            "pictures need the 'sim' extra: pip install 'shoal[sim]'; "
+            f"pictures need the 'sim' extra: {install('sim')}; "
             "without --plot the table is shown all the same"
         ) from None
     places = list(dict.fromkeys((row.workload, row.device, row.workers) for row in rows))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from shoal.errors import ConfigError
+from shoal.installing import install
 
 if TYPE_CHECKING:
     from shoal.telemetry.otel import Tracer
@@ -73,7 +74,7 @@ def tracer(otlp_endpoint: str | None, service: str) -> Tracer | None:
     if not otlp_endpoint:
         return None
     if importlib.util.find_spec("opentelemetry") is None:
-        raise ConfigError("otlp_endpoint needs the 'otel' extra: pip install 'shoal[otel]'")
+        raise ConfigError(f"otlp_endpoint needs the 'otel' extra: {install('otel')}")
     from shoal.telemetry.otel import Tracer
 
     return Tracer(otlp_endpoint, service)

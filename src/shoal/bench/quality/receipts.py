@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from shoal.bench.failure import BenchFailed
+from shoal.installing import install
 
 if TYPE_CHECKING:
     from PIL.ImageFont import FreeTypeFont
@@ -108,6 +109,7 @@ def _font() -> Path:
     found = find_spec("matplotlib")
     if find_spec("PIL") is None or found is None or found.origin is None:
         raise BenchFailed(
-            "receipts are drawn with pillow and a font of matplotlib's: pip install 'shoal[media,sim]'"
+            "receipts are drawn with pillow and a font of matplotlib's, not installed here: "
+            f"{install('media,sim')}"
         )
     return Path(found.origin).parent / _FONT

@@ -25,6 +25,7 @@ from shoal.bench.quality.metrics import Scores, late
 from shoal.bench.rivals import thread_limits
 from shoal.catalog.fetch import fetch
 from shoal.catalog.resolve import Catalog
+from shoal.installing import install_package
 from shoal.wire.objects import Entity
 
 _LIBRARIES = ("sentence_transformers", "transformers")
@@ -55,7 +56,7 @@ def reference(threads: int) -> Helper[Question, Answer]:
     if missing:
         raise BenchFailed(
             f"the reference is computed by {' and '.join(missing)}, not installed here: "
-            "pip install sentence-transformers"
+            f"{install_package('sentence-transformers')}"
         )
     limits = {**thread_limits(threads), "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
     return Helper("shoal.bench.quality.reference", Answer, env=limits)

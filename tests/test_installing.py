@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from shoal.cli.installing import install
+from shoal.installing import install, install_package
 
 
 def test_the_command_is_for_this_very_environment() -> None:
@@ -18,5 +18,6 @@ def test_the_command_is_for_this_very_environment() -> None:
 
 
 def test_an_environment_of_uv_has_no_pip(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shoal.cli.installing.find_spec", lambda name: None)
+    monkeypatch.setattr("shoal.installing.find_spec", lambda name: None)
+    assert install_package("rich") == f"uv pip install --python {sys.executable} rich"
     assert install("torch") == f"uv pip install --python {sys.executable} 'shoal[torch]'"
