@@ -85,9 +85,13 @@ class ZeroShot(msgspec.Struct, frozen=True):
             scores = softmax(logits[:, [self.contradiction, self.entailment]])[:, 1]
         else:
             scores = softmax(logits[:, self.entailment])
-        pairs = zip(self.labels, scores.tolist(), strict=True)
-        least = self.threshold
-        return labelled([pair for pair in pairs if least is None or pair[1] >= least])
+        return likely(self.labels, scores, self.threshold)
+
+
+def likely(labels: tuple[str, ...], scores: Floats, least: float | None) -> bytes:
+    """As `labelled`, of these labels with their scores [n] those that have `least` or more; None: all."""
+    pairs = zip(labels, scores.tolist(), strict=True)
+    return labelled([pair for pair in pairs if least is None or pair[1] >= least])
 
 
 def entailment_of(names: tuple[str, ...]) -> tuple[int, int] | None:

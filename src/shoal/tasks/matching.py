@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from shoal.tasks.labels import labelled, softmax
+from shoal.tasks.labels import likely, softmax
 from shoal.tasks.outputs import EXTRACT, Rows
 from shoal.tasks.score import sigmoid
 
@@ -34,6 +34,4 @@ class Matches(msgspec.Struct, frozen=True):
         image, *texts = (np.asarray(row[EXTRACT]) for row in (*rows, *beside))
         logits = np.stack(texts) @ image
         scores = sigmoid(logits) if self.multi_label else softmax(logits)
-        pairs = zip(self.labels, scores.tolist(), strict=True)
-        least = self.threshold
-        return labelled([pair for pair in pairs if least is None or pair[1] >= least])
+        return likely(self.labels, scores, self.threshold)
