@@ -31,10 +31,8 @@ profiles: {default: {runtime: candle}}
 #: Model -> kinds of runtime that can compute it, as the cards have it.
 COMPUTED = {
     "all-MiniLM-L6-v2": {"torch", "onnx", "candle"},
-    "bge-small-en-v1.5": {"torch", "onnx"},
     "ms-marco-MiniLM-L-12-v2": {"torch", "onnx"},
     "rampart-pii": {"torch", "onnx"},
-    "gector-distilbert": {"torch", "onnx"},
     "splade-tiny": {"torch"},
     "whisper-tiny.en": {"torch"},
     "pp-ocrv6-small": {"onnx"},
