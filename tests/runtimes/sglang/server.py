@@ -14,13 +14,16 @@ of 0.5 where those differ (``sglang/srt``):
   ``memory_usage`` in GiB;
 - ``layers/sampler.py``, ``sampling/penaltylib``: penalties count generated tokens alone, likelihoods are told
   after a temperature unless SGLANG_RETURN_ORIGINAL_LOGPROB is set, seeds count only with
-  ``--enable-deterministic-inference``.
+  ``--enable-deterministic-inference``, with which a ``min_p`` ends the server.
 
 - ``sglang/api/v1/api_types.py``: keys of requests (unknown ones of ``sampling_params`` are refused), of answers
   and errors; what the runtime sends and this server answers passes those decoders.
 
-It was not compared with a running server: ``SHOAL_SGLANG_URL`` runs the same tests against one. Grammars are
-only recognised. Prompts with the ids below make it fail in ways that the tests need.
+What it answers was compared with SGLang 0.5.23 while that ran, on a CPU (docs/runtimes.md): `/model_info`,
+`/server_info`, `/health`, streams of `/generate` with likelihoods, ends, aborts and refusals, both LoRA routes;
+a text's name that is taken, or is aborted two seconds after another text of that name, was found so. Not:
+disjoint ids, a full queue, keys, and what older versions do; grammars are only recognised.
+Prompts with the ids below make it fail in ways that the tests need.
 """
 
 from __future__ import annotations
@@ -286,6 +289,9 @@ class Server:
             logits = np.where(logits > 0, logits / scale, logits * scale)
         for token, bias in (params.get("logit_bias") or {}).items():
             logits[int(token)] += bias
+        if params["min_p"] and self.flags.enable_deterministic_inference:
+            print("AssertionError: With sampling seed, […] will provide wrong results", flush=True)
+            os._exit(1)
         original, temperature = _softmax(logits), params["temperature"] or 1.0
         likely = _softmax(logits / temperature)
         token = int(np.argmax(likely)) if params["temperature"] == 0 else self._draw(text, likely)

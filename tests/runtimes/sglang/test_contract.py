@@ -125,12 +125,20 @@ def test_the_seed_decides(driver: Driver) -> None:
     assert texts[0] == texts[1] != texts[2]
 
 
-@pytest.mark.parametrize("narrow", [{"top_k": 1}, {"top_p": 1e-6}, {"min_p": 1.0}])
+@pytest.mark.parametrize("narrow", [{"top_k": 1}, {"top_p": 1e-6}])
 def test_what_leaves_one_token_is_greedy(driver: Driver, narrow: dict[str, float]) -> None:
     text = driver.whole(1, Sampling(8, seed=5))
     narrowed = driver.whole(2, msgspec.structs.replace(Sampling(8, seed=5), **narrow))
+    assert len(narrowed.tokens) == 8
     assert narrowed.tokens == driver.whole(3).tokens
     assert text.tokens != narrowed.tokens
+
+
+def test_min_p_beside_seeds_is_refused(driver: Driver) -> None:
+    """A server that keeps seeds, as this one does, would end."""
+    with pytest.raises(InvalidRequest, match="takes no min_p"):
+        driver.begin(1, Sampling(8, min_p=0.1))
+    assert driver.whole(2, Sampling(8, temperature=0.0, min_p=0.1)).ended.finish == "length"
 
 
 def test_bias(driver: Driver) -> None:

@@ -117,6 +117,12 @@ def test_texts_that_end_are_not_aborted(driver: Driver, running: Fake) -> None:
     assert running.seen()["aborts"] == []
 
 
+def test_min_p_where_no_seeds_are_kept(driver: Driver, running: Fake) -> None:
+    narrowed = driver.whole(1, Sampling(8, min_p=1.0))
+    assert len(narrowed.tokens) == 8
+    assert narrowed.tokens == driver.whole(2).tokens
+
+
 def test_no_more_at_once_than_there_are_places(driver: Driver, folder: Path) -> None:
     with fake(folder) as started:
         driver.load(load_of(folder, sequences=3, url=started.url))

@@ -89,6 +89,15 @@ def test_repetition_as_sglang_counts_it() -> None:
     assert params_of(Sampling(1, repetition=1.1), able)["repetition_penalty"] == 1.1
 
 
+def test_min_p_beside_seeds() -> None:
+    seeded = ABLE._replace(seeded=True)
+    with pytest.raises(InvalidRequest, match="takes no min_p beside them") as refused:
+        params_of(Sampling(1, min_p=0.1), seeded)
+    assert refused.value.param == "min_p"
+    assert params_of(Sampling(1, min_p=0.1), ABLE)["min_p"] == 0.1
+    assert params_of(Sampling(1, temperature=0.0, min_p=0.1), seeded)["min_p"] == 0.0
+
+
 def test_likelihoods_with_a_temperature() -> None:
     tempered = ABLE._replace(untempered=False)
     assert params_of(Sampling(1, temperature=0.5, logprobs=1), ABLE)

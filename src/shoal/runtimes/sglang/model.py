@@ -124,7 +124,10 @@ class Model:
             await client.close()
             raise
         self.able = Able(
-            served.grammar_backend or "xgrammar", untempered, self._options.generated_repetition
+            served.grammar_backend or "xgrammar",
+            untempered,
+            self._options.generated_repetition,
+            served.enable_deterministic_inference,
         )
         # Made on the loop that uses it.
         self.places = asyncio.Semaphore(load.sequences)

@@ -29,11 +29,13 @@ class Able(NamedTuple):
         grammars: its grammar backend, ``none`` where it keeps no grammars.
         untempered: it tells likelihoods as they are before a temperature divides.
         generated_repetition: a repetition penalty may count generated tokens alone.
+        seeded: it keeps seeds, and then no `min_p`, at which it would end.
     """
 
     grammars: str
     untempered: bool
     generated_repetition: bool
+    seeded: bool = False
 
 
 def params_of(sampling: Sampling, able: Able) -> dict[str, Any]:
@@ -44,7 +46,8 @@ def params_of(sampling: Sampling, able: Able) -> dict[str, Any]:
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "top_k": sampling.top_k or -1,
-        "min_p": sampling.min_p,
+        # Of no use where the likeliest is taken, and harmful to all that are drawn beside it.
+        "min_p": sampling.min_p if sampling.temperature else 0.0,
         "presence_penalty": sampling.presence,
         "frequency_penalty": sampling.frequency,
         "repetition_penalty": sampling.repetition,
@@ -74,6 +77,12 @@ def _refuse(sampling: Sampling, able: Able) -> None:
             "the prompt's. Say 1 in the request or the card, or take that with the profile's option "
             "`generated_repetition: true`",
             param="repetition_penalty",
+        )
+    if sampling.min_p and sampling.temperature and able.seeded:
+        raise InvalidRequest(
+            f"min_p is {sampling.min_p}: this SGLang server keeps seeds, and takes no min_p beside them; "
+            "ask for top_p or top_k, or start it without --enable-deterministic-inference",
+            param="min_p",
         )
     if sampling.logprobs >= 0:
         _refuse_logprobs(sampling, able)
