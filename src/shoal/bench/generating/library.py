@@ -11,7 +11,9 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import msgspec
@@ -102,6 +104,8 @@ def _mistralrs(folder: Path, places: int) -> Generates:
         model = Which.Plain(model_id=str(folder), dtype=ModelDType.F32)
         runner = Runner(model, max_seqs=places, prefix_cache_n=0, jinja_explicit=str(template))
 
+    beginning = Lock()  # it refuses where two begin at the same moment
+
     def one(asked: Asked, began: float) -> Stream:
         request = ChatCompletionRequest(
             messages=[{"role": "user", "content": tokenizer.decode(asked.prompt)}],
@@ -111,8 +115,9 @@ def _mistralrs(folder: Path, places: int) -> Generates:
             stream=True,
             ignore_eos=True,
         )
-        times = [time.perf_counter() - began for _ in runner.send_chat_completion_request(request)]
-        return Stream(0.0, times)
+        with beginning:
+            pieces = runner.send_chat_completion_request(request)
+        return Stream(0.0, [time.perf_counter() - began for _ in pieces])
 
     def generate(asked: list[Asked]) -> list[Stream]:
         began = time.perf_counter()
@@ -128,5 +133,6 @@ _MADE: dict[str, Callable[[Path, int], Generates]] = {
 }
 
 if __name__ == "__main__":
-    generate = _MADE[sys.argv[1]](Path(sys.argv[2]), int(sys.argv[3]))
-    serve(Turn, lambda turn: Told(generate(turn.asked)))
+    # Loaded when it is first asked: what it prints meanwhile would stand between the messages.
+    made = cache(lambda: _MADE[sys.argv[1]](Path(sys.argv[2]), int(sys.argv[3])))
+    serve(Turn, lambda turn: Told(made()(turn.asked)))

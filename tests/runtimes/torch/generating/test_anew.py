@@ -135,10 +135,10 @@ def test_a_grammar_is_kept(runtime: TorchRuntime, tmp_path: Path) -> None:
 def test_prompts_are_read_together_as_far_as_there_is_room(
     runtime: TorchRuntime, tmp_path: Path
 ) -> None:
-    """The first pass has room for 128 tokens; what is read whole writes its first token at once."""
+    """The first pass has room for 256 tokens; what is read whole writes its first token at once."""
     texts.make_t5(tmp_path, "original")
     load(runtime, tmp_path)
-    for batch, prompt in enumerate(texts.prompts([50, 60, 40])):
+    for batch, prompt in enumerate(texts.prompts([100, 120, 60])):
         runtime.begin(texts.asked(batch, prompt, 5))
     assert [message.batch for message in runtime.step()] == [0, 1]
     assert [message.batch for message in runtime.step()] == [0, 1, 2]
