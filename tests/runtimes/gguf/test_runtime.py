@@ -95,7 +95,8 @@ def test_it_answers(ask: Asking) -> None:
 
 
 def test_several_at_once_are_answered_as_alone(ask: Asking) -> None:
-    questions = ["What is the capital of France?", "What is 2 + 2?", "Say hello."]
+    # Where two tokens are nearly as likely, the other texts of a pass decide: none of these has such a place.
+    questions = ["What is the capital of France?", "What is the capital of Italy?", "Say hello."]
     alone = [ask(question, new_tokens=8) for question in questions]
     numbers = [ask.begin(question, new_tokens=8) for question in questions * 2]
     assert ask.finish(*numbers) == alone * 2
