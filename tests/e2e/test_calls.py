@@ -105,3 +105,38 @@ def test_a_call_that_must_be_made_fits_its_schema(client: openai.OpenAI, choice:
     arguments = json.loads(call.function.arguments)
     assert set(arguments) == {"city", "unit"}
     assert isinstance(arguments["city"], str) and arguments["unit"] in ("C", "F")
+
+
+def test_a_call_comes_in_a_stream_as_it_is_written(client: openai.OpenAI) -> None:
+    pytest.importorskip("llguidance")
+    named: Any = {"type": "function", "function": {"name": "weather"}}
+    asked: list[Any] = [{"role": "user", "content": "How is the weather in Paris?"}]
+    options: Any = {"model": "small", "messages": asked, "tools": [WEATHER], "tool_choice": named}
+    whole = client.chat.completions.create(**options, max_tokens=80).choices[0]
+    with client.chat.completions.stream(**options, max_tokens=80) as stream:
+        kinds = [event.type for event in stream]
+        choice = stream.get_final_completion().choices[0]
+    assert kinds.count("tool_calls.function.arguments.delta") > 5
+    assert not choice.message.content, "no tag is text"
+    calls: list[Any] = [*(choice.message.tool_calls or []), *(whole.message.tool_calls or [])]
+    streamed, told = [(call.function.name, call.function.arguments) for call in calls]
+    assert streamed == told
+    assert choice.finish_reason == whole.finish_reason == "tool_calls"
+
+
+def test_a_call_comes_in_a_stream_of_responses(client: openai.OpenAI) -> None:
+    pytest.importorskip("llguidance")
+    options: Any = {
+        "model": "small",
+        "input": "How is the weather in Paris?",
+        "tools": [{"type": "function", **WEATHER["function"]}],
+        "tool_choice": {"type": "function", "name": "weather"},
+        "max_output_tokens": 80,
+    }
+    (whole,) = client.responses.create(**options).output
+    with client.responses.stream(**options) as stream:
+        kinds = [event.type for event in stream]
+        (item,) = stream.get_final_response().output
+    assert kinds.count("response.function_call_arguments.delta") > 5
+    assert item.type == whole.type == "function_call"
+    assert (item.name, item.arguments) == (whole.name, whole.arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -43,6 +44,35 @@ async def test_a_stream_is_the_output(serving: Serving, kind: str) -> None:
     ]
     assert "".join(pieces) == run.final_output
     assert len(pieces) > 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_tool_is_called_in_a_stream(serving: Serving, kind: str) -> None:
+    asked = []
+
+    def weather(city: str) -> str:
+        """The weather of a city."""
+        asked.append(city)
+        return "It rains."
+
+    made = agent(serving, kind, max_tokens=60, tool_choice="weather")
+    made = made.clone(tools=[agents.function_tool(weather)])
+    run = agents.Runner.run_streamed(made, "What is the weather in Bonn?")
+    raw, items = [], []
+    async for event in run.stream_events():
+        if event.type == "raw_response_event":
+            raw.append(event.data)
+        elif event.type == "run_item_stream_event":
+            items.append(event.name)
+    kinds = [one.type for one in raw]
+    assert kinds.count("response.function_call_arguments.delta") > 3, "as they are written"
+    done = kinds.index("response.output_item.done")
+    arguments = [
+        one.delta for one in raw[:done] if one.type == "response.function_call_arguments.delta"
+    ]
+    assert [json.loads("".join(arguments))["city"]] == asked
+    assert items[:2] == ["tool_called", "tool_output"]
+    assert run.final_output
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -74,6 +74,28 @@ def test_answers_of_a_schema_and_calls(serving: Serving) -> None:
     assert whole.tool_calls[0]["args"] == call["args"]
 
 
+@pytest.mark.parametrize("responses", [False, True])
+def test_calls_come_in_chunks(serving: Serving, responses: bool) -> None:
+    model = langchain_openai.ChatOpenAI(
+        model=CHAT,
+        base_url=f"{serving.url}/v1",
+        api_key=KEY,
+        temperature=0,
+        max_tokens=60,
+        use_responses_api=responses,
+    ).bind_tools([Weather], tool_choice="Weather")
+    (call,) = model.invoke("It rains in Bonn.").tool_calls
+    pieces = list(model.stream("It rains in Bonn."))
+    chunks = [chunk for piece in pieces for chunk in piece.tool_call_chunks]
+    assert (chunks[0]["name"], {chunk["name"] for chunk in chunks[1:]}) == ("Weather", {None})
+    assert len([chunk for chunk in chunks if chunk["args"]]) > 5, "as they are written"
+    whole = sum(pieces[1:], pieces[0])
+    assert whole.text == ""
+    assert [(told["name"], told["args"]) for told in whole.tool_calls] == [
+        (call["name"], call["args"])
+    ]
+
+
 def test_responses_in_place_of_chat(serving: Serving, salty: str) -> None:
     model = langchain_openai.ChatOpenAI(
         model=CHAT,
