@@ -139,11 +139,11 @@ def _row(card: Card) -> Row:
 
 
 def _kind(tasks: Tasks) -> Kind:
+    if tasks.generate is not None:  # what writes has the parts of what encodes
+        return "generator"
     if tasks.encode is not None:
         sparse = tasks.encode.sparse
         return "masked-lm" if sparse is not None and sparse.head == "splade" else "encoder"
-    if tasks.generate is not None:
-        return "generator"
     task = tasks.score or tasks.extract
     assert task is not None, "a card has a task"
     return _KINDS[task.head]
