@@ -15,6 +15,7 @@ from shoal.core import admission_events as ev
 from shoal.core.absence import Absence
 from shoal.core.backlog import LEAST_OUTSTANDING_S, Backlog, Held
 from shoal.core.cooldowns import load_error
+from shoal.core.lateness import why_late
 from shoal.core.peers import Peers
 from shoal.core.recent import Recent
 from shoal.errors import (
@@ -268,27 +269,9 @@ class Admission:
             return []
         error = DeadlineExceeded(
             f"the deadline passed with {len(request.seconds)} unit(s) unanswered: "
-            f"{_why_late(request, self._backlogs[request.model, request.klass].rate)}"
+            f"{why_late(request, self._backlogs[request.model, request.klass].rate)}"
         )
         return [ev.Fail(request.id, error), *self._end(request, now)]
-
-
-def _why_late(request: Held, rate: ev.Rate) -> str:
-    """What most likely held it up, and what to do about it."""
-    if request.untaken:
-        return (
-            f"the broker was away or did not take {len(request.untaken)} of them; "
-            f"if that goes on, look at its log and its disk"
-        )
-    if rate.lanes == 0:
-        return (
-            f"no worker has '{request.model}' loaded; if one is starting or loading it, "
-            f"allow more time with X-Request-Timeout"
-        )
-    return (
-        f"{request.waiting} of them not yet on the queue; allow more time with X-Request-Timeout, "
-        f"or send less at once"
-    )
 
 
 def _load_failed(model: str, reason: str, rate: ev.Rate, now: float) -> ModelLoadFailed:
