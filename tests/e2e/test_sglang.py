@@ -12,18 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
-import msgspec
-import numpy as np
 import pytest
 
 import shoal
 from shoal.bench.serving import Serving
-from shoal.catalog.convert.tensors import stored
-from shoal.catalog.convert.writer import write
 from shoal.errors import InvalidRequest
-from tests.runtimes.sglang.running import SCRIPT, servers_of
-from tests.runtimes.sglang.server import EOS, VOCABULARY
-from tests.worker.text.chats import QWEN, of_bytes
+from tests.runtimes.sglang.running import SCRIPT, servers_of, whole_folder_of
+from tests.runtimes.sglang.server import EOS
 
 CARD = """\
 name: toy
@@ -44,14 +39,7 @@ ENDLESS = {"bias": {1: -100.0, EOS: -100.0}}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("toy")
-    of_bytes().save(str(folder / "tokenizer.json"))
-    config = {"model_type": "llama", "vocab_size": VOCABULARY, "eos_token_id": 1}
-    (folder / "config.json").write_bytes(msgspec.json.encode(config))
-    (folder / "chat_template.jinja").write_text(QWEN)
-    weights = {"w": stored(np.zeros((2, 2), np.float32))}  # none that the toy reads
-    write(folder / "model.safetensors", weights, "float32", lambda *_: None)
-    return folder
+    return whole_folder_of(tmp_path_factory.mktemp("served"))
 
 
 @pytest.fixture(scope="module")

@@ -15,12 +15,15 @@ import httpx
 import msgspec
 import numpy as np
 
+from shoal.catalog.convert.tensors import stored
+from shoal.catalog.convert.writer import write
 from shoal.runtimes.check.sample import Sample
 from shoal.runtimes.sglang.launched import free_port
 from shoal.runtimes.sglang.runtime import SGLangRuntime
 from shoal.wire.arrays import from_wire, to_wire
 from shoal.wire.socket import Chunk, Failed, Generate, Generated, Load, Sampling
 from tests.runtimes.sglang import server
+from tests.worker.text.chats import QWEN, of_bytes
 
 SCRIPT = Path(server.__file__)
 #: A server that runs: the tests of the contract are run against it too.
@@ -40,6 +43,18 @@ def folder_of(path: Path) -> Path:
     folder.mkdir(exist_ok=True)
     config = {"model_type": "llama", "vocab_size": server.VOCABULARY}
     (folder / "config.json").write_bytes(msgspec.json.encode(config))
+    return folder
+
+
+def whole_folder_of(path: Path) -> Path:
+    """What a worker reads of it, too."""
+    folder = folder_of(path)
+    of_bytes().save(str(folder / "tokenizer.json"))
+    config = {"model_type": "llama", "vocab_size": server.VOCABULARY, "eos_token_id": 1}
+    (folder / "config.json").write_bytes(msgspec.json.encode(config))
+    (folder / "chat_template.jinja").write_text(QWEN)
+    weights = {"w": stored(np.zeros((2, 2), np.float32))}  # none that the toy reads
+    write(folder / "model.safetensors", weights, "float32", lambda *_: None)
     return folder
 
 

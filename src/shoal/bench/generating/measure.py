@@ -29,7 +29,7 @@ from shoal.bench.generating.library import NAMES, Turn, library
 from shoal.bench.generating.streams import Asked, Stream, streams
 from shoal.bench.rivals import thread_limits
 from shoal.bench.runtime import alone
-from shoal.bench.runtimes.sides import Side
+from shoal.bench.runtimes.sides import CARDS, Side, sides_of
 from shoal.bench.texts import mixed_length, text
 from shoal.errors import ConfigError
 from shoal.wire.socket import Loaded
@@ -45,6 +45,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     kinds: Annotated[tuple[str, ...], option("Sides: KIND or KIND:CARD")] = ("torch",)
     model: Annotated[str, option("The card, where a side names none")] = "smollm2-135m-instruct"
+    catalog: Annotated[tuple[str, ...], option(CARDS)] = ()
     threads: Annotated[int, option("CPU threads of each side")] = 1
     bare: Annotated[
         tuple[str, ...], option("Asked too: transformers, mistralrs, URL of an SGLang server")
@@ -119,9 +120,9 @@ def measure(plan: Plan, tell: Tell) -> Result:
 
     Raises:
         ConfigError: a kind is unknown, not installed, or its card generates nothing; a library is not installed.
-        UnknownModel, SourceError, BenchFailed: as `runtimes`.
+        CardError, UnknownModel, SourceError, BenchFailed: as `runtimes`.
     """
-    sides = [Side(asked, plan.model, plan.threads) for asked in plan.kinds]
+    sides = sides_of(plan.kinds, plan.model, plan.threads, plan.catalog)
     for side in sides:
         if not side.load.sequences:
             raise ConfigError(f"--kinds: the card of '{side.name}' generates nothing")

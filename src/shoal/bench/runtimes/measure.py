@@ -22,7 +22,7 @@ from shoal.bench import report
 from shoal.bench.benchmark import Tell, option
 from shoal.bench.runtimes.asking import LENGTHS, Rounds, Start, rounds, starts
 from shoal.bench.runtimes.installed import Installed, installed
-from shoal.bench.runtimes.sides import Side
+from shoal.bench.runtimes.sides import CARDS, sides_of
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -33,6 +33,7 @@ class Plan(msgspec.Struct, frozen=True):
         "candle",
     )
     model: Annotated[str, option("The card, where a side names none")] = "all-MiniLM-L6-v2"
+    catalog: Annotated[tuple[str, ...], option(CARDS)] = ()
     threads: Annotated[int, option("CPU threads of each side")] = 1
     starts: Annotated[int, option("Cold starts of each side; medians count")] = 5
     rounds: Annotated[int, option("Interleaved rounds; medians count")] = 7
@@ -58,11 +59,12 @@ def measure(plan: Plan, tell: Tell) -> Result:
 
     Raises:
         ConfigError: a kind is unknown, or its packages are not installed.
+        CardError: `catalog` holds none, or a wrong one.
         UnknownModel: a card is not in the catalog.
         SourceError: its files cannot be had.
         BenchFailed: a runtime refused something.
     """
-    sides = [Side(asked, plan.model, plan.threads) for asked in plan.kinds]
+    sides = sides_of(plan.kinds, plan.model, plan.threads, plan.catalog)
     cold = asyncio.run(starts(sides, plan.starts, plan.threads, tell))
     warm = asyncio.run(rounds(sides, plan.rounds, plan.texts, plan.threads, tell))
     measured = [

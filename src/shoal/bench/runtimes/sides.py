@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import get_args
 
 import msgspec
@@ -16,6 +17,20 @@ from shoal.runtimes.packages import missing
 from shoal.settings import CommonSettings
 from shoal.worker.models import load_of, loaded_of
 
+#: What an option for cards of one's own says.
+CARDS = "More card files or folders of cards; later ones win"
+
+
+def sides_of(kinds: Iterable[str], model: str, threads: int, catalog: Iterable[str]) -> list[Side]:
+    """One for each of `kinds`, of the packaged cards and those of `catalog`.
+
+    Raises:
+        CardError: as `Catalog.load`.
+        ConfigError, UnknownModel, SourceError: as `Side`.
+    """
+    cards = Catalog.load(catalog)
+    return [Side(asked, model, threads, cards) for asked in kinds]
+
 
 class Side:
     """One side.
@@ -27,7 +42,7 @@ class Side:
         head: that is asked for: the card's first.
     """
 
-    def __init__(self, asked: str, model: str, threads: int) -> None:
+    def __init__(self, asked: str, model: str, threads: int, catalog: Catalog) -> None:
         """`asked`: a kind, or ``kind:card`` where it loads another card than `model`, or
         ``kind:card:profile`` where the card has several of this kind; the card may be left empty.
 
@@ -46,7 +61,7 @@ class Side:
             )
         if (lacking := missing(self.kind)) is not None:
             raise ConfigError(f"--kinds: {lacking}")
-        card = in_8_bits(Catalog.load().card(own or model))
+        card = in_8_bits(catalog.card(own or model))
         folder = fetch(card, cache_dir=None, offline=False)
         profile = _profile(card, self.kind, named)
         load = load_of(card, loaded_of(card, folder, profile, CommonSettings()), profile)
