@@ -15,8 +15,10 @@ def test_large_items_are_answered_rightly_and_leave_nothing_behind() -> None:
     assert result.problems == []
     assert result.idle.probes == 50
     assert all(round_.health.probes >= 100 for round_ in result.rounds)
+    assert result.together.probes == sum(round_.health.probes for round_ in result.rounds)
+    assert result.together.most_ms == max(round_.health.most_ms for round_ in result.rounds)
     table = media.table(result)
-    assert "in flight, round 2" in table
+    assert "in flight, round 2" in table and "in flight, all rounds" in table
     assert "0 left in the payload store" in table
 
 
