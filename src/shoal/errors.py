@@ -160,6 +160,13 @@ class Unavailable(ShoalError):
     retryable = True
 
 
+class ShuttingDown(Unavailable):
+    """A gateway is told to end: another one, or the next, answers."""
+
+    def __init__(self) -> None:
+        super().__init__("this gateway is shutting down: try again", retry_after_s=1.0)
+
+
 class PayloadMissing(Unavailable):
     """An item is not in the payload store: not yet, or no longer."""
 

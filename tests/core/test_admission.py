@@ -17,6 +17,7 @@ from shoal.errors import (
     Overloaded,
     RequestCancelled,
     ShoalError,
+    ShuttingDown,
 )
 from shoal.values import TrafficClass
 
@@ -262,6 +263,18 @@ def test_a_deadline_fails_the_request_and_cancels_it() -> None:
     instructions = admission.handle(ev.DeadlinePassed("a"), 60)
     assert isinstance(failure(instructions), DeadlineExceeded)
     assert instructions[1:] == [ev.Cancel("a")]
+
+
+def test_a_gateway_that_stops_fails_and_cancels_what_it_has_and_takes_nothing_more() -> None:
+    admission = machine()
+    admission.handle(arrived("a", 3), 0)
+    admission.handle(arrived("b", model="n"), 0)
+    out = admission.handle(ev.Stopped(), 1)
+    assert [type(i) for i in out] == [ev.Fail, ev.Cancel, ev.Fail, ev.Cancel]
+    assert {i.error.retryable for i in out if isinstance(i, ev.Fail)} == {True}
+    assert admission.units == 0
+    assert isinstance(failure(admission.handle(arrived("c"), 2)), ShuttingDown)
+    assert admission.handle(replied("a.0"), 3)[-1] == acked("a.0")
 
 
 def test_a_deadline_says_what_held_the_request_up() -> None:

@@ -60,6 +60,7 @@ async def started(settings: GatewaySettings) -> AsyncIterator[Process]:
         PROGRAM,
         msgspec.json.encode(settings).decode(),
         stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
     )
     assert process.stdout is not None
     url = (await asyncio.wait_for(process.stdout.readline(), 20)).decode().strip()
@@ -100,20 +101,38 @@ async def test_sigterm_drains(settings: GatewaySettings, worker: ScriptedWorker)
         assert await asyncio.wait_for(gateway.process.wait(), 10) == 0
 
 
-async def test_a_second_signal_does_not_wait(
-    settings: GatewaySettings, worker: ScriptedWorker
+@pytest.mark.parametrize("again", [True, False], ids=["a second signal", "time is up"])
+async def test_what_is_not_waited_for_is_told_so(
+    settings: GatewaySettings, worker: ScriptedWorker, again: bool
 ) -> None:
+    settings = msgspec.structs.replace(settings, drain_s=10 if again else 0.5)
     async with started(settings) as gateway, httpx.AsyncClient() as http:
         held = Held(worker)
         waiting = asyncio.create_task(gateway.encode(http))
+        reader, writer = await half_a_body(gateway.url)
         await until(lambda: held.units)
         gateway.process.send_signal(signal.SIGTERM)
-        while "shutting down" not in (await http.get(f"{gateway.url}/readyz")).text:
-            pass
-        gateway.process.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(gateway.process.wait(), 5) == 0
-        with contextlib.suppress(httpx.HTTPError):
-            assert (await waiting).status_code >= 500
+        if again:
+            while "shutting down" not in (await http.get(f"{gateway.url}/readyz")).text:
+                pass
+            gateway.process.send_signal(signal.SIGTERM)
+        answer = await waiting
+        assert (answer.status_code, answer.json()["error"]["retryable"]) == (503, True)
+        assert "shutting down" in answer.json()["error"]["message"]
+        _, said = await asyncio.wait_for(gateway.process.communicate(), 10)
+        assert b"503" in await reader.readline()
+        writer.close()
+        assert gateway.process.returncode == 0
+        assert b"Traceback" not in said
+
+
+async def half_a_body(url: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A request whose body does not come."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rsplit(":", 1)[1]))
+    head = f"POST /v1/encode/{MODEL} HTTP/1.1\r\nhost: h\r\ncontent-type: application/json\r\n"
+    writer.write(head.encode() + b"content-length: 99\r\n\r\n{")
+    await writer.drain()
+    return reader, writer
 
 
 async def test_processes_share_a_port_and_one_may_leave(

@@ -24,6 +24,7 @@ from shoal.errors import (
     Overloaded,
     RequestCancelled,
     ShoalError,
+    ShuttingDown,
 )
 from shoal.values import TrafficClass
 
@@ -73,6 +74,7 @@ class Admission:
         self._settled = Recent(SETTLED_FOR_S, SETTLED_MOST)
         self._peers = Peers()
         self._absence = Absence(worker_wait_s)
+        self._stopped = False
 
     @property
     def unsent(self) -> bool:
@@ -128,6 +130,9 @@ class Admission:
             case ev.WorkersCounted():
                 self._absence.counted(event.workers, now)
                 return []
+            case ev.Stopped():
+                self._stopped = True
+                return self._fail(list(self._requests.values()), ShuttingDown(), now)
             case ev.ClientGone():
                 return self._gone(event.request, now)
             case ev.DeadlinePassed():
@@ -156,6 +161,8 @@ class Admission:
         return released
 
     def _refusal(self, event: ev.Arrived, cost_s: float, now: float) -> ShoalError | None:
+        if self._stopped:
+            return ShuttingDown()
         if (nobody := self._absence.refusal(now)) is not None:
             return nobody
         if event.rate.failed is not None:
@@ -207,8 +214,7 @@ class Admission:
             backlog.rate = event.rate
             if event.rate.failed is not None:
                 error = _load_failed(event.model, event.rate.failed, event.rate, now)
-                requests = list(backlog.requests.values())
-                out += _joined([ev.Fail(r.id, error), *self._drop(r, now)] for r in requests)
+                out += self._fail(list(backlog.requests.values()), error, now)
             out += self._release(event.model, klass)
         return out
 
@@ -240,6 +246,9 @@ class Admission:
     def _end(self, request: Held, now: float) -> list[ev.Instruction]:
         dropped = self._drop(request, now)
         return [*dropped, *self._release(request.model, request.klass)]
+
+    def _fail(self, requests: list[Held], error: ShoalError, now: float) -> list[ev.Instruction]:
+        return _joined([ev.Fail(r.id, error), *self._drop(r, now)] for r in requests)
 
     def _drop(self, request: Held, now: float) -> list[ev.Instruction]:
         for unit in request.seconds:

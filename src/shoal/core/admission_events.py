@@ -145,6 +145,10 @@ class WorkersCounted(msgspec.Struct, frozen=True):
     workers: int
 
 
+class Stopped(msgspec.Struct, frozen=True):
+    """The gateway waits no longer for what it has, and takes nothing more."""
+
+
 class ClientGone(msgspec.Struct, frozen=True):
     request: str
 
@@ -163,6 +167,7 @@ Event = (
     | PeerHeard
     | Listening
     | WorkersCounted
+    | Stopped
     | ClientGone
     | DeadlinePassed
 )

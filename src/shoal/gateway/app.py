@@ -6,6 +6,8 @@ route does.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
 import time
 from collections.abc import Awaitable, Callable
@@ -14,8 +16,8 @@ from shoal.errors import (
     DeadlineExceeded,
     MethodNotAllowed,
     ShoalError,
+    ShuttingDown,
     Unauthorized,
-    Unavailable,
 )
 from shoal.gateway.access import Access
 from shoal.gateway.asgi import Receive, Scope, Send
@@ -76,9 +78,10 @@ class App:
             return
         self._router = Router(routes(self._gateway))
         await send({"type": "lifespan.startup.complete"})
-        await receive()
-        await self._gateway.close()
-        await send({"type": "lifespan.shutdown.complete"})
+        with contextlib.suppress(asyncio.CancelledError):  # the process ends without waiting
+            await receive()
+            await self._gateway.close()
+            await send({"type": "lifespan.shutdown.complete"})
 
     # --- one call ---------------------------------------------------------------------------------
 
@@ -95,6 +98,8 @@ class App:
                 return
         except ShoalError as error:
             response = self._error(error, route, request)
+        except asyncio.CancelledError:  # by the server, at its end: the body did not come in time
+            response = self._error(ShuttingDown(), route, request)
         except Exception as error:  # the edge: a bug answers 500 and is logged, the process lives
             _log.event("request_crashed", level="error", error=error, id=request.id)
             failure = ShoalError(f"an internal error; the log has it under request id {request.id}")
@@ -148,7 +153,7 @@ class App:
             request.key_name = self._access.key_name(request)
         handler = route.handler(request.method)
         if self.gateway.draining and not route.open:
-            raise Unavailable("this gateway is shutting down: try again", retry_after_s=1.0)
+            raise ShuttingDown()
         return await handler(request, rest)
 
     def _error(self, error: ShoalError, route: Route | None, request: Request) -> Response:

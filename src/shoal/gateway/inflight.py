@@ -83,6 +83,10 @@ class Inflight:
         """Return when no request waits."""
         await self._calls.idle()
 
+    def stop(self) -> None:
+        """Tell the callers of all requests that this gateway ends; what comes now is told so too."""
+        self._handle(ev.Stopped())
+
     def outstanding(self) -> ev.Outstanding:
         """What there is to tell of what waits."""
         return self._machine.outstanding()

@@ -1,13 +1,13 @@
 """The gateway process: sockets, the HTTP server, and how it ends.
 
 Decides that the first SIGTERM drains (ready turns 503, new requests get 503, those in flight
-finish within `drain_s`) and the second one does not wait. It must not know routes.
+finish within `drain_s`, or are told that they do not), that the second one does not wait for answers, and
+a third one for nothing. It must not know routes.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
 import socket
 from collections.abc import Callable
@@ -31,6 +31,8 @@ from shoal.telemetry.heap import keep_for_good
 KEEP_ALIVE_S = 75
 #: Connections that may wait to be accepted.
 BACKLOG = 2048
+#: Seconds that answers on their way out have at least.
+LEAST_GRACE_S = 1
 
 OnReady = Callable[[str], None]
 
@@ -130,6 +132,8 @@ class Server(uvicorn.Server):
         self._url = base_url(listener)
         self._on_ready = on_ready
         self._drain: asyncio.Task[None] | None = None
+        self._hurried = False
+        self._unanswered = 0
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -142,15 +146,23 @@ class Server(uvicorn.Server):
             self._on_ready(self._url)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A signal came: drain at the first, stop at the second."""
-        if self._loop is None or self._drain is not None:
+        """A signal came: drain at the first, hurry at the second."""
+        if self._loop is None or self.should_exit:
             self.should_exit = self.force_exit = True
         else:
-            self._loop.call_soon_threadsafe(self._begin_drain, signal.Signals(sig).name)
+            self._loop.call_soon_threadsafe(self._end, signal.Signals(sig).name)
 
-    def _begin_drain(self, why: str) -> None:
+    def _end(self, why: str) -> None:
         if self._drain is None:
             self._drain = background(self._drained(why))
+        else:
+            self._hurried = True
+            self._stop()
+
+    def _stop(self) -> None:
+        """Wait no longer for answers."""
+        self._unanswered += self._app.gateway.inflight.requests
+        self._app.gateway.inflight.stop()
 
     async def _drained(self, why: str) -> None:
         gateway, loop = self._app.gateway, asyncio.get_running_loop()
@@ -161,9 +173,12 @@ class Server(uvicorn.Server):
             # Siblings share the port: the kernel hands them whoever connects from now on.
             for server in self.servers:
                 server.close()
-        with contextlib.suppress(asyncio.TimeoutError):
+        try:
             await asyncio.wait_for(gateway.inflight.idle(), self._settings.drain_s)
-        _log.event("gateway_stopped", unanswered=gateway.inflight.requests)
+        except TimeoutError:
+            self._stop()
+        _log.event("gateway_stopped", unanswered=self._unanswered)
         # What is left of the time belongs to bodies on their way in and answers on their way out.
-        self.config.timeout_graceful_shutdown = max(1, round(deadline - loop.time()))
+        left_s = 0 if self._hurried else round(deadline - loop.time())
+        self.config.timeout_graceful_shutdown = max(LEAST_GRACE_S, left_s)
         self.should_exit = True
