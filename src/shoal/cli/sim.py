@@ -43,6 +43,13 @@ def sim(
         typer.Option(parser=whole(1), help="Another number of models than the workload's own."),
     ] = None,
     seeds: Annotated[int, typer.Option(parser=whole(1), help="Runs of each cell.")] = 3,
+    near: Annotated[
+        float | None,
+        typer.Option(
+            parser=decimal(0.02, 1.1),
+            help="Search knees around this share of capacity first: about half the runs if they are there.",
+        ),
+    ] = None,
     load: Annotated[
         float | None,
         typer.Option(
@@ -82,7 +89,7 @@ def sim(
     chosen = _chosen("rules", rules.split(",") if rules else list(RULES), RULES)
     processes = processes or cores.usable()
     cells = [
-        table.Cell(name, kind, size, rule, seeds, models)
+        table.Cell(name, kind, size, rule, seeds, models, near)
         for name in names
         if name != "memory" or load is not None
         for kind in kinds

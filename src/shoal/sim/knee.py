@@ -50,30 +50,36 @@ def at_load(scenario: Scenario, rule: Rule, load: float, seed: int) -> Outcome:
     return run(scenario, rule, rate, span_at(scenario, rate), seed)
 
 
-def knee_of(scenario: Scenario, rule: Rule, seed: int, near: Knee | None = None) -> Knee | None:
-    """The knee of one rule. `near`: one of another seed, to search around."""
+def knee_of(scenario: Scenario, rule: Rule, seed: int, near: float | None = None) -> Knee | None:
+    """The knee of one rule. `near`: the load of one like it, to search around first."""
 
     def try_(load: float) -> Outcome:
         return at_load(scenario, rule, load, seed)
 
     if near is not None:
-        found = bisect(try_, near.load / NEAR, near.load * NEAR, STEPS_NEAR)
-        if found is not None:
+        found, bounded = bisect(try_, near / NEAR, near * NEAR, STEPS_NEAR)
+        if bounded and found is not None:
             return found
-    return bisect(try_, LEAST_LOAD, MOST_LOAD, STEPS)
+    return bisect(try_, LEAST_LOAD, MOST_LOAD, STEPS)[0]
 
 
-def bisect(try_: Callable[[float], Outcome], least: float, most: float, steps: int) -> Knee | None:
-    """Bisect loads between `least` and `most`, geometrically; None if none that was tried is good.
+def bisect(
+    try_: Callable[[float], Outcome], least: float, most: float, steps: int
+) -> tuple[Knee | None, bool]:
+    """Bisect loads between `least` and `most`, geometrically.
 
     After n steps the knee is known up to a factor of (most / least)^(1/2^n).
+
+    Returns:
+        The highest that was good, None without one, and whether any was bad.
     """
     best: Knee | None = None
+    bounded = False
     for _ in range(steps):
         load = (least * most) ** 0.5
         outcome = try_(load)
         if outcome.late <= LATE:
             best, least = Knee(load, outcome), load
         else:
-            most = load
-    return best
+            most, bounded = load, True
+    return best, bounded

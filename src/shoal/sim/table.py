@@ -35,7 +35,10 @@ Work = tuple[Callable[..., T], tuple[object, ...]]
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """What to compute: one rule (or way to evict) in one scenario, over some seeds."""
+    """What to compute: one rule (or way to evict) in one scenario, over some seeds.
+
+    `near`: a share of capacity to search the knee around.
+    """
 
     workload: Name
     device: str
@@ -43,6 +46,7 @@ class Cell(msgspec.Struct, frozen=True):
     rule: str
     seeds: int
     models: int | None = None
+    near: float | None = None
 
     @property
     def scenario(self) -> Scenario:
@@ -75,7 +79,7 @@ def compute(cell: Cell) -> Result:
     rule = tuned(world, RULES[cell.rule])
     knees: list[Knee | None] = []
     for seed in range(1, cell.seeds + 1):
-        near = next((knee for knee in knees if knee is not None), None)
+        near = next((knee.load for knee in knees if knee is not None), cell.near)
         knees.append(knee_of(world, rule, seed, near))
     return Result(cell, knees, setting=rule if rule.tuned else None)
 
