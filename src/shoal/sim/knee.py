@@ -60,7 +60,10 @@ def knee_of(scenario: Scenario, rule: Rule, seed: int, near: float | None = None
         found, bounded = bisect(try_, near / NEAR, near * NEAR, STEPS_NEAR)
         if bounded and found is not None:
             return found
-    return bisect(try_, LEAST_LOAD, MOST_LOAD, STEPS)[0]
+    found, bounded = bisect(try_, LEAST_LOAD, MOST_LOAD, STEPS)
+    if bounded or found is None:
+        return found
+    return bisect(try_, found.load, MOST_LOAD * NEAR, STEPS_NEAR)[0] or found
 
 
 def bisect(

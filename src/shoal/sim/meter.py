@@ -65,6 +65,7 @@ class Meter:
         self.refused: Counter[str] = Counter()
         self._latencies: list[float] = []
         self._busy_s = 0.0
+        self._tokens_inside = 0.0
         self._tokens = 0
         self._items = 0
         self._area = 0
@@ -91,13 +92,15 @@ class Meter:
         self.late += self.start <= at < self.end
 
     def batch(self, begin: float, end: float, lengths: list[int]) -> None:
-        """A lane computed one batch."""
+        """A lane computed one batch; of one at the edge of the time that counts, a part of it does."""
         inside_s = min(end, self.end) - max(begin, self.start)
         if inside_s <= 0:
             return
+        tokens = sum(lengths)
         self._busy_s += inside_s
+        self._tokens_inside += tokens * inside_s / (end - begin)
         self._batches += 1
-        self._tokens += sum(lengths)
+        self._tokens += tokens
         self._items += len(lengths)
         self._area += len(lengths) * max(lengths)
 
@@ -126,7 +129,7 @@ class Meter:
             late=(self.late + unanswered) / max(1, self.came),
             p50_s=float(p50),
             p99_s=float(p99),
-            tokens=self._tokens / span_s,
+            tokens=self._tokens_inside / span_s,
             utilisation=self._busy_s / (lanes * span_s),
             batch_tokens=self._tokens / max(1, self._batches),
             padding=1.0 - self._tokens / max(1, self._area),

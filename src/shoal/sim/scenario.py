@@ -168,7 +168,8 @@ class Scenario(msgspec.Struct, frozen=True):
     def capacity(self) -> float:
         """Requests a second that the devices would answer if every batch were full.
 
-        An upper bound that no policy reaches: what loads are searched up to.
+        Loads are shares of it. No policy can carry more for long; of a run that ends before its
+        backlog is a goal long, a few per cent more may be answered in time.
         """
         items, tokens = self.traffic.items_mean, self.traffic.tokens_mean
         second = 0.0
