@@ -278,14 +278,15 @@ def test_a_gateway_that_stops_fails_and_cancels_what_it_has_and_takes_nothing_mo
 
 
 def test_a_deadline_says_what_held_the_request_up() -> None:
-    cases: list[tuple[ev.Rate, list[ev.Event], str]] = [
-        (ONE_SECOND_AN_ITEM, [], "X-Request-Timeout, or send less"),
-        (ev.Rate(1.0, 1.0, lanes=0), [], "no worker has 'm' loaded"),
-        (ONE_SECOND_AN_ITEM, [ev.PublishFailed("a.0"), ev.Resumed()], "the broker was away"),
+    cases: list[tuple[ev.Rate, int, list[ev.Event], str]] = [
+        (ONE_SECOND_AN_ITEM, 9, [], "7 of them not yet on the queue"),
+        (ONE_SECOND_AN_ITEM, 1, [], "all of them are on the queue or with workers"),
+        (ev.Rate(1.0, 1.0, lanes=0), 1, [], "no worker has 'm' loaded"),
+        (ONE_SECOND_AN_ITEM, 1, [ev.PublishFailed("a.0"), ev.Resumed()], "the broker was away"),
     ]
-    for rate, failed, why in cases:
+    for rate, units, failed, why in cases:
         admission = machine()
-        admission.handle(arrived("a", rate=rate), 0)
+        admission.handle(arrived("a", units, rate=rate), 0)
         for event in failed:
             admission.handle(event, 1)
         assert why in failure(admission.handle(ev.DeadlinePassed("a"), 60)).message

@@ -25,6 +25,7 @@ from shoal.core.recycle import (
     Recycle,
 )
 from shoal.core.residency import Residency
+from shoal.core.strangers import Strangers
 from shoal.core.worker import WorkerCore
 from shoal.errors import ConfigError, ErrorInfo
 from shoal.values import Features
@@ -231,7 +232,8 @@ def test_a_peer_that_fell_silent_does_not_count() -> None:
 def test_nor_does_it_where_nothing_is_loaded_on_demand() -> None:
     lanes, models = {"cpu": Lane("cpu")}, {"n": ModelState(spec("n"))}
     residency = Residency(lanes, models, frozenset(), Cooldowns("w", 60.0))
-    packing = Packing(lanes, models, frozenset(), residency, Limits(on_demand=False))
+    limits = Limits(on_demand=False)
+    packing = Packing(lanes, models, frozenset(), residency, limits, Strangers("w", 60.0))
     packing.react(ev.PeerSeen("peer", {"n": ev.PeerModel("resident", 1)}), 0.0)
     packing.decide(0.0, begin=True)
     assert packing.elsewhere("n") == 1

@@ -74,7 +74,7 @@ def cards() -> list[Card]:
     ]
 
 
-async def until(condition: Callable[[], Any], within_s: float = 5.0) -> None:
+async def until(condition: Callable[[], Any], within_s: float = 30.0) -> None:
     """Wait for `condition`, looking often."""
     deadline = time.monotonic() + within_s
     while not condition():

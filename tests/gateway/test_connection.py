@@ -15,6 +15,7 @@ from shoal.broker.server import BrokerServer
 from shoal.errors import MAX_MESSAGE
 from shoal.gateway.connection import MAX_HEAD_BYTES
 from tests.gateway.conftest import ALIAS, MODEL, Served, serving, until
+from tests.gateway.held import Held
 from tests.gateway.scripted import ScriptedWorker
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -61,6 +62,26 @@ async def test_what_is_no_request_is_400_in_the_error_shape(
     gateway: Served, garbage: bytes
 ) -> None:
     assert error_of(await answer(gateway, garbage)) == (400, "invalid_request")
+
+
+CHUNKED = (
+    b"POST /v1/encode/%b HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" % MODEL.encode()
+)
+
+
+async def test_a_body_that_breaks_the_protocol_is_400_in_the_error_shape(gateway: Served) -> None:
+    assert error_of(await answer(gateway, CHUNKED, b"ZZ\r\n{}")) == (400, "invalid_request")
+    together = await answer(gateway, CHUNKED + b"2\r\n{}\r\nfffffffffffffffffff\r\n")
+    assert error_of(together) == (400, "invalid_request")
+
+
+async def test_a_broken_body_behind_a_request_under_way_gets_no_answer_before_it(
+    gateway: Served, worker: ScriptedWorker
+) -> None:
+    """An answer to the second would be taken for one to the first."""
+    Held(worker)
+    whole = HEAD + b"\r\n" + BODY
+    assert await answer(gateway, whole + CHUNKED, b"ZZ\r\n{}") == b""
 
 
 @pytest.mark.parametrize(

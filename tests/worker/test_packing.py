@@ -12,10 +12,11 @@ from shoal.broker.connection import Connection
 from shoal.broker.kv import Bucket
 from shoal.broker.server import BrokerServer
 from shoal.core import events as ev
+from shoal.core import strangers
 from shoal.core.recycle import READINGS, SLACK_BYTES
 from shoal.settings import CommonSettings
 from shoal.telemetry.metrics import WorkerMetrics
-from shoal.wire.queue import Unit
+from shoal.wire.queue import ModelPulse, Unit
 from shoal.worker.claims import Claims
 from shoal.worker.service import Worker
 
@@ -62,6 +63,27 @@ async def ask(gateway: ScriptedGateway, model: str) -> None:
     async with demand(gateway, model):
         unit = await gateway.publish(["fish"], model=model)
         assert (await gateway.reply(unit)).error is None
+
+
+async def test_a_model_without_a_card_is_told_while_work_waits_for_it(
+    start_worker: StartWorker,
+    gateway: ScriptedGateway,
+    cards: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(strangers, "NO_CARD_S", 0.1)
+    worker = await start_worker(catalog=cards, models=[])
+
+    def told() -> ModelPulse | None:
+        pulse = gateway.pulses.get(worker.id)
+        return None if pulse is None else pulse.models.get("of-another-catalog")
+
+    async with demand(gateway, "of-another-catalog"):
+        await until(lambda: told() is not None)
+    assert (said := told()) is not None
+    assert (said.state, said.lanes, said.failures) == ("failed", 0, 0)
+    assert "has no card of that name" in (said.reason or "")
+    assert said.again_s > 0
 
 
 async def test_files_that_are_not_here_are_fetched_before_room_is_made(

@@ -243,9 +243,9 @@ class Admission:
 
     # --- ending a request early -----------------------------------------------------------------
 
-    def _end(self, request: Held, now: float) -> list[ev.Instruction]:
-        dropped = self._drop(request, now)
-        return [*dropped, *self._release(request.model, request.klass)]
+    def _end(self, request: Held, error: ShoalError, now: float) -> list[ev.Instruction]:
+        failed = self._fail([request], error, now)
+        return [*failed, *self._release(request.model, request.klass)]
 
     def _fail(self, requests: list[Held], error: ShoalError, now: float) -> list[ev.Instruction]:
         return _joined([ev.Fail(r.id, error), *self._drop(r, now)] for r in requests)
@@ -263,14 +263,13 @@ class Admission:
         request = self._request_of.get(unit)
         if request is None:
             return []
-        return [ev.Fail(request.id, error), *self._end(request, now)]
+        return self._end(request, error, now)
 
     def _gone(self, request_id: str, now: float) -> list[ev.Instruction]:
         request = self._requests.get(request_id)
         if request is None:
             return []
-        error = RequestCancelled("the client closed the connection")
-        return [ev.Fail(request.id, error), *self._end(request, now)]
+        return self._end(request, RequestCancelled("the client closed the connection"), now)
 
     def _expired(self, request_id: str, now: float) -> list[ev.Instruction]:
         request = self._requests.get(request_id)
@@ -280,7 +279,7 @@ class Admission:
             f"the deadline passed with {len(request.seconds)} unit(s) unanswered: "
             f"{why_late(request, self._backlogs[request.model, request.klass].rate)}"
         )
-        return [ev.Fail(request.id, error), *self._end(request, now)]
+        return self._end(request, error, now)
 
 
 def _load_failed(model: str, reason: str, rate: ev.Rate, now: float) -> ModelLoadFailed:

@@ -18,6 +18,10 @@ def why_late(request: Held, rate: Rate) -> str:
             f"no worker has '{request.model}' loaded; if one is starting or loading it, "
             f"allow more time with X-Request-Timeout"
         )
+    if not request.waiting:
+        return (
+            "all of them are on the queue or with workers; allow more time with X-Request-Timeout"
+        )
     return (
         f"{request.waiting} of them not yet on the queue; allow more time with X-Request-Timeout, "
         f"or send less at once"

@@ -24,6 +24,7 @@ from shoal.core.recycle import Recycle
 from shoal.core.residency import Residency
 from shoal.core.room import Room
 from shoal.core.shortage import Shortage
+from shoal.core.strangers import Stranger, Strangers
 
 #: What only packing is told of.
 PackingEvent = (
@@ -58,11 +59,13 @@ class Packing:
         pinned: frozenset[str],
         residency: Residency,
         limits: Limits,
+        strangers: Strangers,
     ) -> None:
         self._lanes = lanes
         self._models = models
         self._residency = residency
         self._limits = limits
+        self._strangers = strangers
         self._room = Room(lanes, models, pinned, limits.policy)
         self._claims = Claims()
         self._placement = Placement(self._room, limits.settle_s)
@@ -144,6 +147,15 @@ class Packing:
     def elsewhere(self, model: str) -> int:
         """How many lanes of other workers have this model."""
         return self._room.pool.copies(model)
+
+    def strangers(self, now: float) -> dict[str, Stranger]:
+        """Models with work that this worker will not load, of which others are to hear so."""
+        wanted = [name for name in self._room.demand.models() if self._is_strange(name)]
+        return self._strangers.look(wanted, self._models.__contains__, self.elsewhere, now)
+
+    def _is_strange(self, name: str) -> bool:
+        model = self._models.get(name)
+        return model is None or (not self._limits.on_demand and model.state == "absent")
 
     def decide(self, now: float, *, begin: bool) -> list[Instruction]:
         """Push on what is under way; `begin` anew where something changed or its time has come."""

@@ -27,6 +27,7 @@ from shoal.core.pulling import Pulls
 from shoal.core.residency import Residency
 from shoal.core.returning import AT_ONCE_S, SLOW, Returning
 from shoal.core.seats import Seats
+from shoal.core.strangers import Stranger, Strangers
 
 NEVER = -math.inf
 #: Events from which nothing else follows while nothing is due; one in four or more.
@@ -63,7 +64,10 @@ class WorkerCore:
         self._residency = Residency(self.lanes, self.models, self.pinned, cooldowns)
         self._processes = Processes(self.lanes, self.models, self._residency)
         limits = Limits(config.eviction, config.on_demand, config.settle_s, config.rss_ceiling)
-        self._packing = Packing(self.lanes, self.models, self.pinned, self._residency, limits)
+        strangers = Strangers(config.worker, config.cooldown_s)
+        self._packing = Packing(
+            self.lanes, self.models, self.pinned, self._residency, limits, strangers
+        )
         seats = Seats(self.lanes, self.models, self.units)
         parts = (self.lanes, self.models, self.units, self._packing.elsewhere, seats)
         audience = Audience(config.worker, len(self.lanes), self._packing.pool)
@@ -128,6 +132,10 @@ class WorkerCore:
     def workers(self) -> int:
         """How many workers the pool has, this one among them, as far as it was heard of them."""
         return 1 + self._packing.pool.workers
+
+    def strangers(self, now: float) -> dict[str, Stranger]:
+        """Models with work that this worker will not load, of which others are to hear so."""
+        return self._packing.strangers(now)
 
     def pinned_failed(self) -> list[str]:
         """Pinned models that could not be loaded."""

@@ -174,7 +174,7 @@ class GatewayConnection(OneWriteProtocol):
         """Answer, unless another answer is on its way, and end the connection."""
         if self.transport.is_closing():
             return
-        if self.cycle is None or self.cycle.response_complete:
+        if self._may_answer():
             response = error_response(error.info)
             body = response.body if isinstance(response.body, bytes) else b"".join(response.body)
             self.transport.write(
@@ -182,3 +182,14 @@ class GatewayConnection(OneWriteProtocol):
                 % (STATUS_LINE[error.status], len(body), body)
             )
         self.transport.close()
+
+    def _may_answer(self) -> bool:
+        """Whether no answer is on its way, be it one that is refused here before its body was whole."""
+        cycle = self.cycle
+        if cycle is None or not cycle.more_body:
+            return cycle is None or cycle.response_complete
+        if cycle.response_started or self.pipeline:
+            return False
+        cycle.disconnected = True  # its handler hears that the caller is gone, and answers nobody
+        cycle.message_event.set()
+        return True

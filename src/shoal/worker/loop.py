@@ -16,7 +16,7 @@ from shoal.broker.base import Delivery, PullEnd
 from shoal.catalog.resolve import Catalog
 from shoal.core import events as ev
 from shoal.core.worker import WorkerCore
-from shoal.errors import ErrorInfo, ProtocolError, Unavailable
+from shoal.errors import ErrorInfo, ProtocolError, RequestCancelled, Unavailable
 from shoal.telemetry import log
 from shoal.values import estimated_features
 from shoal.wire.queue import Unit, decode_queue
@@ -180,7 +180,10 @@ class Loop:
 
     def batch_failed(self, lane: str, batch: int, error: ErrorInfo) -> None:
         """A runtime gave a batch back."""
-        _log.event("batch_failed", level="warning", lane=lane, code=error.code, error=error.message)
+        if error.code != RequestCancelled.code:  # of all of whose texts nobody waits for any more
+            _log.event(
+                "batch_failed", level="warning", lane=lane, code=error.code, error=error.message
+            )
         self._batches.dropped(batch)
         self._texts.dropped(batch)
         self.emit(ev.BatchFailed(lane, batch, error))

@@ -61,31 +61,37 @@ class Report:
         resident = [m for m in self._core.models.values() if m.state == "resident"]
         self._watch.metrics.resident_models(len(resident))
         memory = {name: self._memory(lane) for name, lane in self._core.lanes.items()}
-        if self._rhythm.due(self._news(), self._core.workers, time.monotonic()):
-            self._publish(memory)
+        now = time.monotonic()
+        strange = {
+            name: ModelPulse("failed", 0, 0.0, 0.0, reason=said.reason, again_s=said.until - now)
+            for name, said in self._core.strangers(now).items()
+        }
+        if self._rhythm.due(self._news(set(strange)), self._core.workers, now):
+            self._publish(memory, strange)
 
     @property
     def _ready(self) -> bool:
         return not self._unready and not self._core.draining
 
-    def _news(self) -> tuple[object, ...]:
+    def _news(self, strange: set[str]) -> tuple[object, ...]:
         """What others must hear at once if it is other than it was."""
         models = {
             name: (model.state, self._lanes_of(name), model.failures)
             for name, model in self._core.models.items()
         }
-        return models, self._core.draining, self._ready
+        return models, strange, self._core.draining, self._ready
 
     def _lanes_of(self, model: str) -> int:
         return sum(model in lane.resident for lane in self._core.lanes.values())
 
-    def _publish(self, memory: dict[str, LaneMemory]) -> None:
+    def _publish(self, memory: dict[str, LaneMemory], strange: dict[str, ModelPulse]) -> None:
         pulse = WorkerPulse(
             self._identity.worker,
             self._identity.pool,
             self._identity.host,
             self._identity.lanes,
-            {
+            strange
+            | {
                 name: self._model(name)
                 for name, model in self._core.models.items()
                 if model.state != "absent"
