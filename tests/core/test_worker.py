@@ -1,6 +1,7 @@
 """Events in, exact instructions out."""
 
 import msgspec
+import pytest
 
 from shoal.core import events as ev
 from shoal.core.batcher import Budget
@@ -218,6 +219,26 @@ def test_a_passed_deadline_costs_no_device_time() -> None:
     out = core.handle(ev.Ticked(), 1.07)
     assert ev.Terminate("late", "deadline") in out
     assert "Run" not in kinds(core.handle(ev.Ticked(), 1.0899))
+
+
+@pytest.mark.parametrize(
+    "over",
+    [
+        ev.Finished("cpu", 1, 0.01),
+        ev.BatchFailed("cpu", 1, ErrorInfo("compute_failed", "no", 500)),
+    ],
+    ids=["done", "failed"],
+)
+def test_a_batch_of_a_unit_that_was_dropped_says_nothing_of_it_when_it_comes_again(
+    over: ev.Event,
+) -> None:
+    """A stall past deadline and `ack_wait`: the broker sent it again before it was terminated."""
+    core = ready()
+    core.handle(ev.Arrived(head(deadline=1.06), 1, 0), 1.0)
+    core.handle(ev.Prepared([("u", [10])]), 1.0)
+    assert ev.Terminate("u", "deadline") in core.handle(ev.Ticked(), 1.07)
+    assert core.handle(ev.Arrived(head(deadline=1.09), 2, 0), 1.07) == [ev.Prepare("u")]
+    assert not {"Reply", "FailItem", "Fail"} & set(kinds(core.handle(over, 1.08)))
 
 
 def test_cancelled_requests_are_dropped_and_remembered() -> None:

@@ -144,8 +144,8 @@ class Units:
 
     def wanted(self, item: Item) -> bool:
         """Whether an answer still needs this item: not if another part of the same whole failed."""
-        held = self._held.get(item.unit)
-        if held is None or held.replied:
+        held = self._computing(item)
+        if held is None:
             return False
         if not held.of:
             return True
@@ -158,8 +158,8 @@ class Units:
 
     def failed(self, item: Item, now: float) -> list[Instruction]:
         """One item failed for good: nothing is computed any more that only its whole needed."""
-        held = self._held.get(item.unit)
-        if held is None or held.replied:
+        held = self._computing(item)
+        if held is None:
             return []
         if held.of:
             held.failed |= {held.of[item.index]}
@@ -171,11 +171,16 @@ class Units:
 
     def done(self, item: Item, now: float) -> list[Instruction]:
         """One item of a unit is computed (or needs not be); the last one sends the reply."""
-        held = self._held.get(item.unit)
-        if held is None or held.replied:
+        held = self._computing(item)
+        if held is None:
             return []
         held.undone -= 1
         return self.reply(held, now) if held.undone <= 0 else []
+
+    def _computing(self, item: Item) -> Held | None:
+        """Its unit, if still to be answered; not one that was dropped meanwhile and came again."""
+        held = self._held.get(item.unit)
+        return held if held and held.prepared and not held.replied else None
 
     def reply(self, held: Held, now: float) -> list[Instruction]:
         """Send the answer, and work out when to send it again."""
@@ -264,7 +269,7 @@ class Units:
             count_unprepared(model, head, -1)
         held.waiting_s = 0.0
 
-    # --- time -------------------------------------------------------------------------------------
+    # --- time ---------------------------------------------------------------------------------
 
     def look(self, now: float) -> list[Instruction]:
         """Drop what is past its deadline, send again what was not acked in time."""
