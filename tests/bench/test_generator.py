@@ -82,16 +82,16 @@ async def test_requests_go_out_in_time_and_to_all_gateways() -> None:
 
     async with serving(partial(noted, 0)) as left, serving(partial(noted, 1)) as right:
         began = time.perf_counter()
-        answered = await drive(arrivals([left, right], [0.0, 0.1, 0.2], [0, 1, 2], 5.0))
+        answered = await drive(arrivals([left, right], [0.0, 0.1, 0.2], [0, 1, 2], 60.0))
         took = time.perf_counter() - began
     assert seen == [[b"0", b"2"], [b"1"]]
-    assert 0.2 <= took < 5.0  # the patience
+    assert 0.2 <= took < 60.0  # the patience
     assert answered.errors == {} and None not in answered.latency_s
 
 
 async def test_nobody_waits_for_an_answer_that_does_not_come() -> None:
     async with serving(lambda body: b"" if body == b"1" else http(200, body)) as port:
-        answered = await drive(arrivals([port], [0.0] * 50, [1] + [0] * 49, 1.0))
+        answered = await drive(arrivals([port], [0.0] * 50, [1] + [0] * 49, 5.0))
     assert answered.latency_s[0] is None
     assert sum(latency is not None for latency in answered.latency_s) == 49
     assert answered.errors == {"no answer": 1}
@@ -100,7 +100,7 @@ async def test_nobody_waits_for_an_answer_that_does_not_come() -> None:
 async def test_refusals_and_broken_connections_are_told_apart() -> None:
     answers = {b"0": http(429, b""), b"1": None, b"2": http(200, b"")}
     async with serving(lambda body: answers[body]) as port:
-        answered = await drive(arrivals([port], [0.0, 0.01, 0.02], [0, 1, 2], 5.0))
+        answered = await drive(arrivals([port], [0.0, 0.01, 0.02], [0, 1, 2], 60.0))
     assert answered.errors == {"429": 1, "connection lost": 1}
     assert [latency is None for latency in answered.latency_s] == [True, True, False]
 
@@ -112,7 +112,7 @@ async def test_connections_that_the_server_closes_are_no_longer_counted(
     closing = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
     async with serving(lambda _: closing) as port:
         due_s = [0.005 * number for number in range(100)]
-        answered = await drive(arrivals([port], due_s, [0] * 100, 5.0))
+        answered = await drive(arrivals([port], due_s, [0] * 100, 60.0))
     assert answered.errors == {}
 
 
@@ -122,7 +122,7 @@ async def test_latency_counts_from_when_a_request_was_due() -> None:
         return http(200, body)
 
     async with serving(stalls) as port:
-        answered = await drive(arrivals([port], [0.0, 0.05], [0, 0], 5.0))
+        answered = await drive(arrivals([port], [0.0, 0.05], [0, 0], 60.0))
     assert sum(latency or math.nan for latency in answered.latency_s) > 0.3
 
 
@@ -131,7 +131,7 @@ async def test_both_kinds_run_in_a_process_of_their_own() -> None:
         async with serving(lambda body: http(200, body)) as port:
             sent = load(port, [b"a", b"b"], keep=True)
             closed = await asyncio.to_thread(helper.ask, sent)
-            asked = arrivals([port], [0.0, 0.01], [0, 1], 5.0)
+            asked = arrivals([port], [0.0, 0.01], [0, 1], 60.0)
             opened = await asyncio.to_thread(helper.ask, asked)
     assert closed.bodies == [b"a", b"b"]
     assert None not in opened.latency_s

@@ -30,7 +30,7 @@ class Client:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
 
-    async def says(self, data: bytes, within_s: float = 5.0) -> bytes:
+    async def says(self, data: bytes, within_s: float = 30.0) -> bytes:
         """What comes back; nothing if the connection ends."""
         self._writer.write(data)
         return await asyncio.wait_for(self._reader.read(4096), within_s)

@@ -16,7 +16,7 @@ SUBJECT = subjects.work_subject("work", POOL, MODEL)
 Connect = Callable[..., Awaitable[Connection]]
 
 
-async def eventually(condition: Callable[[], object], within_s: float = 10.0) -> None:
+async def eventually(condition: Callable[[], object], within_s: float = 30.0) -> None:
     """Wait until `condition` holds."""
     async with asyncio.timeout(within_s):
         while not condition():

@@ -44,7 +44,7 @@ async def test_a_key_ends_by_itself(connect: Connect) -> None:
         return taken[-1] is not None
 
     assert not await free()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not await free():
             await asyncio.sleep(0.05)
 
@@ -67,7 +67,7 @@ async def test_a_renewed_key_outlives_its_first_time(connect: Connect) -> None:
     assert await bucket.update("k", b"v", 60.0, first) is not None
     gone = await bucket.create("first", b"v", 1.0)
     assert gone is not None
-    async with asyncio.timeout(10):  # what was put after it, for as long, has ended
+    async with asyncio.timeout(30):  # what was put after it, for as long, has ended
         while await bucket.create("first", b"v", 60.0) is None:
             await asyncio.sleep(0.05)
     assert await bucket.create("k", b"v", 60.0) is None

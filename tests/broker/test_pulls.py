@@ -30,7 +30,7 @@ async def publish(connection: Connection, count: int, prefix: str = "id") -> Non
 async def counted(connection: Connection, count: int) -> None:
     """Wait until the consumer knows of `count` units: a stream confirms before it tells them."""
     info = f"CONSUMER.INFO.{subjects.stream('work')}.{subjects.consumer(POOL, MODEL)}"
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while (await connection.api(info, {}, dict))["num_pending"] < count:
             pass
 
@@ -232,6 +232,6 @@ async def test_withdrawing_under_fire_loses_and_delays_nothing(
         await asyncio.sleep(seed.random() * 0.003)
         puller.withdraw(pull_id)
     await flooding
-    puller.pull(0, "work", POOL, MODEL, 10 * total, 10.0)
+    puller.pull(0, "work", POOL, MODEL, 10 * total, 60.0)
     await eventually(lambda: len(set(recorder.data())) >= total)
     assert len(recorder.data()) == len(set(recorder.data()))

@@ -144,14 +144,14 @@ async def serving(broker: BrokerServer, **changes: Any) -> AsyncIterator[Served]
     ready = asyncio.Event()
     server = Server(app, settings, listener, lambda url: ready.set())
     running = asyncio.create_task(server.serve(sockets=[listener]))
-    await asyncio.wait_for(ready.wait(), 10)
+    await asyncio.wait_for(ready.wait(), 30)
     served = Served(app, server, base_url(listener) if listener.fileno() >= 0 else "")
     try:
         yield served
     finally:
         await served.http.aclose()
         server.should_exit = True
-        await asyncio.wait_for(running, 10)
+        await asyncio.wait_for(running, 30)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

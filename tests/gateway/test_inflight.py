@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import httpx
 import msgspec
 import pytest
 
@@ -80,10 +79,10 @@ async def test_the_deadline_is_504_and_the_unit_is_cancelled(
     gateway: Served, worker: ScriptedWorker
 ) -> None:
     held = Held(worker)
-    response = await gateway.encode(["a"], headers={"x-request-timeout": "0.2"})
+    response = await gateway.encode(["a"], headers={"x-request-timeout": "1"})
     assert response.status_code == 504
     assert response.json()["error"]["retryable"] is True
-    await until(lambda: worker.cancelled == [worker.units[0].request])
+    await until(lambda: worker.cancelled == [unit.request for unit in worker.units] != [])
     held.send(0)
     await until(lambda: worker.units[0].id in worker.confirmed)
 
@@ -93,8 +92,9 @@ async def test_a_caller_that_leaves_cancels_its_units(
 ) -> None:
     await costly(gateway, worker, 0.1)
     held = Held(worker)
-    with pytest.raises(httpx.ReadTimeout):
-        await gateway.http.post(f"/v1/encode/{MODEL}", json={"items": ["a"] * 20}, timeout=0.3)
+    asking = asyncio.create_task(gateway.encode(["a"] * 20))
+    await held.come(2)
+    asking.cancel()
     await until(lambda: worker.cancelled == [worker.units[0].request])
     assert len(held.units) == 2
     assert gateway.app.gateway.inflight.units == 0
@@ -107,7 +107,7 @@ async def _queued(connection: Connection, klass: TrafficClass = "work") -> int:
 
 
 async def _until_queued(connection: Connection, count: int, klass: TrafficClass = "work") -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while await _queued(connection, klass) != count:
             await asyncio.sleep(0.01)
 
@@ -153,8 +153,8 @@ async def test_places_on_a_queue_that_was_lost_are_forgotten(tmp_path: Path) -> 
         await server.stop()
         shutil.rmtree(tmp_path / "jetstream")
         await server.start()
-        await until(lambda: not served.app.gateway.missing()[1:], 10)
-        await until(lambda: connection.connected, 10)
+        await until(lambda: not served.app.gateway.missing()[1:])
+        await until(lambda: connection.connected)
         other = asyncio.create_task(served.encode(["b"]))
         await _until_queued(connection, 1)
         leaving.cancel()
@@ -273,7 +273,7 @@ async def test_a_full_stream_is_429(tmp_path: Path) -> None:
 
 
 async def _stored(connection: Connection, what: dict[str, Any]) -> None:
-    for _ in range(200):
+    for _ in range(3000):
         found = await connection.api("STREAM.MSG.GET.shoal-work", what, dict[str, Any])
         if "message" in found:
             return
@@ -299,7 +299,7 @@ async def test_a_broker_that_restarts_loses_nothing(tmp_path: Path) -> None:
         assert "retry-after" in refused.headers
         worker.answer = embed
         await server.start()
-        await until(lambda: worker.connection.connected, 10)
+        await until(lambda: worker.connection.connected)
         held.send(0)
         held.send(1)
         assert (await before).status_code == 200
@@ -353,7 +353,7 @@ async def test_a_broker_that_lost_its_disk_gets_its_streams_again(tmp_path: Path
         shutil.rmtree(store)
         await server.start()
         connection = await Connection.open(CommonSettings(broker_url=server.url), "test")
-        for _ in range(500):
+        for _ in range(3000):
             found = await connection.api("STREAM.INFO.shoal-work", {}, dict[str, Any])
             if "config" in found:
                 break

@@ -63,7 +63,7 @@ async def started(settings: GatewaySettings) -> AsyncIterator[Process]:
         stderr=asyncio.subprocess.PIPE,
     )
     assert process.stdout is not None
-    url = (await asyncio.wait_for(process.stdout.readline(), 20)).decode().strip()
+    url = (await asyncio.wait_for(process.stdout.readline(), 60)).decode().strip()
     try:
         yield Process(process, url)
     finally:
@@ -80,7 +80,7 @@ def settings(broker: BrokerServer, tmp_path: Path) -> GatewaySettings:
         port=0,
         catalog=[str(tmp_path / "card.yaml")],
         log_level="warning",
-        drain_s=10,
+        drain_s=90,
     )
 
 
@@ -98,14 +98,14 @@ async def test_sigterm_drains(settings: GatewaySettings, worker: ScriptedWorker)
         assert (late.status_code, late.json()["error"]["retryable"]) == (503, True)
         held.send(0)
         assert (await waiting).status_code == 200
-        assert await asyncio.wait_for(gateway.process.wait(), 10) == 0
+        assert await asyncio.wait_for(gateway.process.wait(), 60) == 0
 
 
 @pytest.mark.parametrize("again", [True, False], ids=["a second signal", "time is up"])
 async def test_what_is_not_waited_for_is_told_so(
     settings: GatewaySettings, worker: ScriptedWorker, again: bool
 ) -> None:
-    settings = msgspec.structs.replace(settings, drain_s=10 if again else 0.5)
+    settings = msgspec.structs.replace(settings, drain_s=90 if again else 0.5)
     async with started(settings) as gateway, httpx.AsyncClient() as http:
         held = Held(worker)
         waiting = asyncio.create_task(gateway.encode(http))
@@ -119,7 +119,7 @@ async def test_what_is_not_waited_for_is_told_so(
         answer = await waiting
         assert (answer.status_code, answer.json()["error"]["retryable"]) == (503, True)
         assert "shutting down" in answer.json()["error"]["message"]
-        _, said = await asyncio.wait_for(gateway.process.communicate(), 10)
+        _, said = await asyncio.wait_for(gateway.process.communicate(), 60)
         assert b"503" in await reader.readline()
         writer.close()
         assert gateway.process.returncode == 0
@@ -144,7 +144,7 @@ async def test_processes_share_a_port_and_one_may_leave(
     async with started(shared) as first, started(shared), httpx.AsyncClient() as http:
         worker.answer = embed
         first.process.terminate()
-        assert await asyncio.wait_for(first.process.wait(), 10) == 0
+        assert await asyncio.wait_for(first.process.wait(), 60) == 0
         for _ in range(20):
             async with httpx.AsyncClient() as fresh:
                 assert (await first.encode(fresh)).status_code == 200
@@ -180,7 +180,7 @@ async def test_what_it_cannot_work_with_ends_it_with_the_reason(
         msgspec.json.encode(wrong).decode(),
         stderr=asyncio.subprocess.PIPE,
     )
-    _, errors = await asyncio.wait_for(process.communicate(), 20)
+    _, errors = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 1
     assert reason in errors
     assert b"never retrieved" not in errors

@@ -233,13 +233,15 @@ async def test_a_body_counts_until_its_upload_ends_and_no_upload_begins_after_it
         settings = {"payload_url": "s3://bucket", "max_queue_s": 1000.0}
         async with serving(broker, **settings) as served, slow.answering_at_last():
             await until(lambda: not served.app.gateway.missing())
-            bodies, soon = served.app.gateway.bodies, {"X-Request-Timeout": "1"}
-            asking = [served.encode([LARGE], headers=soon) for _ in range(UPLOADS + 4)]
-            answers = await asyncio.gather(*asking)
-            assert {answer.status_code for answer in answers} == {504}
-            body_bytes = int(answers[0].request.headers["content-length"])
+            bodies, most = served.app.gateway.bodies, UPLOADS + 4
+            asking = [asyncio.create_task(served.encode([LARGE])) for _ in range(most)]
+            inflight = served.app.gateway.inflight
+            await until(lambda: inflight.requests == most and slow.puts == UPLOADS)
+            body_bytes = bodies.held_bytes // most
+            for task in asking:
+                task.cancel()
             await until(lambda: bodies.held_bytes == UPLOADS * body_bytes)
-            assert slow.puts == UPLOADS
+            assert inflight.requests == 0
             slow.answer.set()
             await until(lambda: bodies.held_bytes == 0)
             assert slow.puts == UPLOADS
@@ -281,9 +283,9 @@ async def test_the_broker_s_own_limit_counts_where_it_is_lower(
 async def test_reading_sixty_megabytes_copies_nothing() -> None:
     decoder = BodyDecoder(EncodeBody)
     body = bytearray(msgspec.msgpack.encode({"items": [b"x" * 3_000_000] * 20}))
-    before = time.thread_time()
     items = checked_items(
         decoder.decode(body, "msgpack").items, "msgpack", ItemLimits(100, 10, 1 << 25), "items"
     )
-    assert time.thread_time() - before < 0.005, "copying them takes 28 ms"
     assert all(isinstance(item, memoryview) for item in items)
+    body[-1] = ord("y")
+    assert items[-1][-1] == ord("y"), "it is a piece of the body"

@@ -170,7 +170,7 @@ async def test_as_a_real_server(
         await real.step(step)
         await _same(lambda: real.deliveries(), lambda: model.holder.deliveries)
         await _same(lambda: real.ends(), lambda: model.holder.ends)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while await real.new_messages() != model.broker.new(MODEL):
                 pass
             while await real.waiting_pulls() != model.broker.pulls(MODEL):
@@ -179,7 +179,7 @@ async def test_as_a_real_server(
 
 async def _same(real: Callable[[], object], model: Callable[[], object]) -> None:
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while real() != model():
                 await asyncio.sleep(0.002)
     except TimeoutError:

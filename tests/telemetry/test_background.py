@@ -20,7 +20,7 @@ async def test_a_failure_reaches_the_loop_s_exception_handler() -> None:
 
     ended, failed = background(wait()), background(fail())
     ended.cancel()
-    context = await asyncio.wait_for(heard.get(), 5)
+    context = await asyncio.wait_for(heard.get(), 30)
     assert context["message"].endswith("fail failed")
     assert context["exception"] is failed.exception()
     assert heard.empty()

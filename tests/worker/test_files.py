@@ -12,6 +12,7 @@ from shoal.worker.files import FETCHES, Fetches, guarded
 from shoal.worker.service import Worker
 
 from .conftest import StartWorker
+from .scripted import until
 
 Hang = Callable[[], int]
 
@@ -23,7 +24,7 @@ def hang() -> Iterator[Hang]:
 
     def download() -> int:
         download.begun += 1  # type: ignore[attr-defined]
-        over.wait(30.0)
+        over.wait(60.0)
         return 7
 
     download.begun = 0  # type: ignore[attr-defined]
@@ -39,19 +40,21 @@ async def late(fetches: Fetches, model: str, hang: Hang) -> None:
 async def test_what_hangs_takes_no_turn_from_those_that_come_later(hang: Hang) -> None:
     fetches = Fetches()
     await asyncio.gather(*(late(fetches, f"m{n}", hang) for n in range(2 * FETCHES)))
-    assert await fetches.run("other", lambda: 5, 5.0) == 5
+    assert await fetches.run("other", lambda: 5, 30.0) == 5
 
 
 async def test_a_model_has_one_thread_however_often_it_is_asked_for(hang: Hang) -> None:
     fetches = Fetches()
     for _ in range(3):
         await late(fetches, "m", hang)
+    await until(lambda: hang.begun > 0)  # type: ignore[attr-defined]
     assert hang.begun == 1  # type: ignore[attr-defined]
 
 
 async def test_a_few_are_fetched_at_a_time(hang: Hang) -> None:
     fetches = Fetches()
-    asked = [asyncio.create_task(fetches.run(f"m{n}", hang, 9.0)) for n in range(2 * FETCHES)]
+    asked = [asyncio.create_task(fetches.run(f"m{n}", hang, 60.0)) for n in range(2 * FETCHES)]
+    await until(lambda: hang.begun == FETCHES)  # type: ignore[attr-defined]
     await asyncio.sleep(0.05)
     assert hang.begun == FETCHES  # type: ignore[attr-defined]
     for task in asked:
@@ -67,7 +70,7 @@ async def test_one_that_failed_is_begun_anew() -> None:
 
     for number in (1, 2):
         with pytest.raises(SourceError, match=f"try {number}"):
-            await fetches.run("m", fail, 5.0)
+            await fetches.run("m", fail, 30.0)
 
 
 def test_what_a_library_raises_is_the_models_error() -> None:

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from shoal.bench.processes import paused
 from shoal.broker.server import BrokerServer
 from shoal.gateway.growing import Growing
 from shoal.settings import WorkerSettings
@@ -39,7 +40,7 @@ tasks:
     reasoning: ["<think>", "</think>"]
     chat_template: "{% if tools %}{% endif %}{% for m in messages %}{{ m.content }}{% endfor %}</s>"
 max_tokens: 512
-profiles: {default: {runtime: fake, sequences: 4, options: {new_token_s: 0.005, token_s: 0.001}}}
+profiles: {default: {runtime: fake, sequences: 4, options: {new_token_s: TOKEN_S, token_s: 0.001}}}
 """
 PROMPT = "the quick brown fox"
 #: Of a model that repeats what it is told, an answer with all that there is.
@@ -99,9 +100,14 @@ def generations(reply: Reply) -> list[Generation]:
 
 @pytest.fixture
 async def ask(
-    broker: BrokerServer, gateway: ScriptedGateway, tmp_path: Path
+    broker: BrokerServer,
+    gateway: ScriptedGateway,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> AsyncIterator[Asking]:
-    (tmp_path / "chat.yaml").write_text(CARD)
+    """A parameter: seconds that a token takes."""
+    token_s = getattr(request, "param", 0.005)
+    (tmp_path / "chat.yaml").write_text(CARD.replace("TOKEN_S", str(token_s)))
     of_bytes().save(str(tmp_path / "tokenizer.json"))
     (tmp_path / "config.json").write_text('{"bos_token_id": 0, "eos_token_id": 1}')
     settings = WorkerSettings(
@@ -147,13 +153,22 @@ async def test_the_pieces_of_a_stream_are_its_text(ask: Asking) -> None:
     assert len(told.text) - len(text) < 12
 
 
-async def test_a_piece_that_no_message_has_room_for_comes_with_the_answer(ask: Asking) -> None:
-    unit = await ask.publish(PROMPT, max_tokens=40, stream=True)
-    seats = ask.worker.core.lanes["cpu"].seats
-    await until(lambda: len(seats) == 1)
-    (batch,), loop = seats, ask.worker._loop
-    most = loop._replies._bus.max_payload
-    loop.chunk("cpu", "fake", Chunk(batch, to_wire(np.full(most, 70, np.int32))))
+@pytest.fixture
+def small_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that takes messages of 64 kB: reading what fills those of 8 MiB takes seconds."""
+    monkeypatch.setattr("shoal.broker.store.MAX_PAYLOAD_BYTES", 1 << 16)
+
+
+async def test_a_piece_that_no_message_has_room_for_comes_with_the_answer(
+    small_messages: None, ask: Asking
+) -> None:
+    seats, loop = ask.worker.core.lanes["cpu"].seats, ask.worker._loop
+    with paused([ask.runtime]):
+        unit = await ask.publish(PROMPT, max_tokens=40, stream=True)
+        await until(lambda: len(seats) == 1)
+        (batch,), most = seats, loop._replies._bus.max_payload
+        assert most == 1 << 16
+        loop.chunk("cpu", "fake", Chunk(batch, to_wire(np.full(most, 70, np.int32))))
     (told,) = await ask.answer(unit)
     assert len(told.text) >= most
     assert all(len(piece.text) < most for piece in ask.pieces(unit))
@@ -174,8 +189,9 @@ async def test_a_text_that_ends_it_frees_its_place(ask: Asking) -> None:
 
 
 async def test_items_of_a_unit_and_units_run_beside_each_other(ask: Asking) -> None:
-    units = [await ask.publish(PROMPT, PROMPT, max_tokens=20) for _ in range(2)]
-    await until(lambda: len(ask.worker.core.lanes["cpu"].seats) == 4)
+    with paused([ask.runtime]):
+        units = [await ask.publish(PROMPT, PROMPT, max_tokens=20) for _ in range(2)]
+        await until(lambda: len(ask.worker.core.lanes["cpu"].seats) == 4)
     for unit in units:
         first, second = await ask.answer(unit)
         assert first.text == second.text
@@ -191,11 +207,14 @@ async def test_the_seed_decides(ask: Asking) -> None:
 
 
 async def test_whom_nobody_waits_for_gives_its_place_back(ask: Asking) -> None:
-    unit = await ask.publish(PROMPT, max_tokens=200)
-    await until(lambda: bool(ask.worker.core.lanes["cpu"].seats))
-    ask.gateway.cancel(unit)
-    await until(lambda: not ask.worker.core.lanes["cpu"].seats, timeout_s=5.0)
-    assert unit.id not in ask.worker._loop.units
+    seats, units = ask.worker.core.lanes["cpu"].seats, ask.worker._loop.units
+    with paused([ask.runtime]):
+        unit = await ask.publish(PROMPT, max_tokens=400)
+        await until(lambda: bool(seats))
+        ask.gateway.cancel(unit)
+        await until(lambda: unit.id not in units)
+    await until(lambda: not seats)
+    assert not ask.gateway.replies, "it was ended before it was whole"
 
 
 async def test_a_prompt_that_is_too_long_is_an_error_of_its_own(ask: Asking) -> None:
@@ -263,6 +282,7 @@ async def test_tokens_are_told_with_what_is_told_apart(ask: Asking) -> None:
     assert len(pieces) == len(told.logprobs or []) == len(SAID.encode())
 
 
+@pytest.mark.parametrize("ask", [0.02], indirect=True)  # a second and a half after the call began
 async def test_a_call_that_was_begun_before_its_runtime_died_is_neither_torn_nor_told_twice(
     ask: Asking,
 ) -> None:

@@ -32,7 +32,7 @@ async def test_a_download_that_does_not_come_keeps_no_worker_from_ending(
         connection, _ = await asyncio.wait_for(accept, 60)
         with connection:
             worker.terminate()
-            assert await asyncio.wait_for(worker.wait(), 20) == 0
+            assert await asyncio.wait_for(worker.wait(), 60) == 0
 
 
 async def test_a_signal_ends_a_worker_that_waits_for_its_broker() -> None:
@@ -40,10 +40,10 @@ async def test_a_signal_ends_a_worker_that_waits_for_its_broker() -> None:
         silent.setblocking(False)
         worker = await process_of(f"nats://127.0.0.1:{silent.getsockname()[1]}")
         accept = asyncio.get_running_loop().sock_accept(silent)
-        connection, _ = await asyncio.wait_for(accept, 30)
+        connection, _ = await asyncio.wait_for(accept, 60)
         with connection:
             worker.terminate()
-            assert await asyncio.wait_for(worker.wait(), 10) == 0
+            assert await asyncio.wait_for(worker.wait(), 60) == 0
 
 
 async def test_the_first_signal_drains_and_the_second_does_not_wait(
@@ -57,4 +57,4 @@ async def test_the_first_signal_drains_and_the_second_does_not_wait(
     worker.terminate()
     await until(lambda: all(pulse.draining for pulse in gateway.pulses.values()))
     worker.terminate()
-    assert await asyncio.wait_for(worker.wait(), 20) == 0
+    assert await asyncio.wait_for(worker.wait(), 60) == 0

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from shoal.broker.payloads import Payloads
@@ -16,7 +17,7 @@ from shoal.values import EncodeParams
 from shoal.wire.queue import Payload, Unit
 from shoal.worker.payloads import Contents, Fetching, Room
 
-SETTINGS = WorkerSettings(payload_wait_s=0.3, payload_held_bytes=1000)
+SETTINGS = WorkerSettings(payload_wait_s=60.0, payload_held_bytes=1000)
 
 
 def unit(name: str, **payloads: int) -> Unit:
@@ -38,7 +39,7 @@ class Got:
         self.fetching.fetch(wanted, lambda contents: self.contents.update({wanted.id: contents}))
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while not condition():
             assert time.monotonic() < deadline
             await asyncio.sleep(0.002)
@@ -85,7 +86,8 @@ async def test_a_payload_on_its_way_is_waited_for(got: Got, store: Payloads) -> 
     assert read(got.contents["u"])[1] == b'"late"'
 
 
-async def test_a_payload_that_never_comes_is_its_items_error(got: Got, store: Payloads) -> None:
+async def test_a_payload_that_never_comes_is_its_items_error(store: Payloads) -> None:
+    got = Got(Fetching(store, msgspec.structs.replace(SETTINGS, payload_wait_s=0.3)))
     await store.put("b", b'"two"')
     got.fetch(unit("u", never=5, b=5))
     await got.until(lambda: "u" in got.contents)
