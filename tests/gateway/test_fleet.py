@@ -43,6 +43,13 @@ def test_before_any_pulse_the_card_guesses() -> None:
     assert 0 < rate.seconds_per_byte < 1e-4
 
 
+def test_before_any_pulse_no_text_costs_more_than_what_the_model_reads_of_it() -> None:
+    seed, rate = card().profile("default").cost, fleet().rate(card())
+    longest_s = seed.item_s + 256 * seed.token_s
+    assert rate.seconds(5_000_000, 1) == pytest.approx(longest_s)
+    assert rate.seconds(5_000_000, 3) == pytest.approx(3 * longest_s)
+
+
 def test_lanes_add_up_and_rates_are_weighted_by_them() -> None:
     fast = ModelPulse("resident", 3, 0.0, 1.0)
     slow = ModelPulse("resident", 1, 0.0, 5.0)

@@ -107,7 +107,10 @@ def _guess(card: Card) -> Rate:
     """What the card says. A full batch of texts is as many as are generated at once."""
     profile = card.profile("default")
     seed, batch_s = profile.cost, profile.max_batch_seconds
-    rate = Rate(seed.token_s / BYTES_PER_TOKEN, seed.item_s, batch_s=batch_s)
+    longest_s = seed.item_s + card.max_tokens * (seed.token_s + card.max_tokens * seed.square_s)
+    rate = Rate(
+        seed.token_s / BYTES_PER_TOKEN, seed.item_s, batch_s=batch_s, longest_item_s=longest_s
+    )
     if card.tasks.generate is None:
         return rate
     token_s = max(LEAST_SEED["new_tokens"], seed.new_token_s)
