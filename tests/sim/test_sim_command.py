@@ -1,5 +1,9 @@
 """`shoal sim`: a small comparison end to end, and what is said of wrong flags."""
 
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import msgspec
@@ -51,3 +55,29 @@ def test_wrong_flags_are_told(args: list[str], said: str) -> None:
     result = CliRunner().invoke(app, ["sim", *args])
     assert isinstance(result.exception, ConfigError)
     assert said in result.exception.message
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's parent-death signal")
+def test_what_computes_ends_with_a_killed_command() -> None:
+    code = (
+        "import os, time\n"
+        "from shoal.sim.table import in_processes\n"
+        "for done in in_processes([(os.getpid, ()), (time.sleep, (600,))], 1):\n"
+        "    print(done, flush=True)"
+    )
+    command = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert command.stdout is not None
+    computing = int(command.stdout.readline())
+    command.send_signal(signal.SIGKILL)
+    command.communicate()
+    deadline = time.monotonic() + 30.0
+    while not _ended(computing):
+        assert time.monotonic() < deadline, "it computes on"
+        time.sleep(0.05)
+
+
+def _ended(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True

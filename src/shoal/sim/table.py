@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
+from shoal.runtimes.process import die_with_parent
 from shoal.sim.knee import Knee, at_load, knee_of
 from shoal.sim.meter import Outcome
 from shoal.sim.rules import PULL, RULES, Rule
@@ -96,7 +97,7 @@ def compute_half(result: Result, load: float) -> Result:
 def in_processes(work: Sequence[Work[T]], processes: int) -> Iterator[T]:
     """Results as they are done."""
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+    with ProcessPoolExecutor(processes, context, die_with_parent) as pool:
         for done in as_completed([pool.submit(call, *args) for call, args in work]):
             yield done.result()
 
