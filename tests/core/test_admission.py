@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TypeGuard
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -125,14 +126,16 @@ def test_lanes_share_the_queue() -> None:
     assert taken(admission.handle(arrived("b", units=4, rate=two_lanes), 0))
 
 
-def test_some_full_batches_may_wait_whatever_they_take() -> None:
+@pytest.mark.parametrize(("lanes", "window"), [(1, 2), (3, 2), (1, 4)])
+def test_what_the_queue_has_room_for_is_let_in_whatever_it_takes(lanes: int, window: int) -> None:
     """Of a model that generates a batch is as many texts as there are places: 8 s here."""
-    admission = machine(max_queue_s=10)
-    texts = ev.Rate(0.0, 1.0, lanes=1, batch_s=8.0)
-    for number in range(32):
-        assert taken(admission.handle(arrived(f"a{number}", rate=texts), 0))
+    admission = machine(window, max_queue_s=2)
+    texts = ev.Rate(0.0, 1.0, lanes=lanes, batch_s=8.0)
+    for number in range(8 * window * lanes):
+        out = admission.handle(arrived(f"a{number}", rate=texts), 0)
+        assert ev.Publish(f"a{number}.0") in out
     error = failure(admission.handle(arrived("b", rate=texts), 0))
-    assert "the limit is 32 s" in error.message
+    assert f"the limit is {8 * window} s" in error.message
 
 
 def test_other_models_are_not_refused() -> None:

@@ -6,12 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.core import admission_events as ev
-from shoal.core.admission import LEAST_BATCHES, Admission
+from shoal.core.admission import Admission
 from shoal.core.cost import NEW_TOKENS, TERMS, CostModel
 from shoal.values import Features
 
 TOKEN_S = 0.01
 PLACES = 8
+WINDOW = 2  # full batches
 LONG, SHORT = 400, 8
 
 
@@ -48,8 +49,8 @@ def taken_of(admission: Admission, most: int, rate: ev.Rate, offered: int = 200)
 
 def test_short_texts_after_long_ones_are_let_in_as_far_as_they_fit() -> None:
     rate = learnt(*[(LONG, False)] * 50)
-    fit = int(LEAST_BATCHES * rate.batch_s / (SHORT * TOKEN_S))
-    assert abs(taken_of(Admission(2, 1.0), SHORT, rate, 2 * fit) - fit) <= 0.02 * fit
+    fit = int(WINDOW * rate.batch_s / (SHORT * TOKEN_S))
+    assert abs(taken_of(Admission(WINDOW, 1.0), SHORT, rate, 2 * fit) - fit) <= 0.02 * fit
 
 
 def test_long_texts_after_short_ones_are_refused_at_the_load_that_they_are() -> None:
@@ -58,8 +59,8 @@ def test_long_texts_after_short_ones_are_refused_at_the_load_that_they_are() -> 
     assert rate.seconds(40, 1, LONG) == NEW_TOKENS * rate.seconds_per_new_token
     fit = int(60.0 / (NEW_TOKENS * TOKEN_S))
     assert taken_of(Admission(2, 60.0), LONG, rate) == fit
-    least = LEAST_BATCHES * PLACES
-    assert least - 1 <= taken_of(Admission(2, 1.0), LONG, rate) <= least
+    least = WINDOW * PLACES
+    assert least - 1 <= taken_of(Admission(WINDOW, 1.0), LONG, rate) <= least
 
 
 def test_a_model_that_says_little_is_not_charged_for_what_it_might_say() -> None:

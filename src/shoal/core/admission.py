@@ -31,10 +31,6 @@ from shoal.values import TrafficClass
 CLASSES: tuple[TrafficClass, ...] = get_args(TrafficClass)
 #: A request of any cost finds a place while less than this share of the limit is taken.
 LARGE_SHARE = 0.5
-#: Full batches that may wait, whatever they take. Those of vectors take tenths of a second; of texts that
-#: are generated it is as many as have places on a lane. What a token costs is learnt of those that ran
-#: before: where that was one text alone, half a minute of work is much less once they run side by side.
-LEAST_BATCHES = 4
 #: Share of the limit by which a model's work may grow before the other gateways are told: they
 #: admit against what they know, and between pulses each could take in as much as all may.
 ANNOUNCE_SHARE = 1 / 8
@@ -54,7 +50,9 @@ class Admission:
 
     `window_batches`: a model's predicted work on the queue, in batches for each resident lane.
     `max_queue_s`, `max_bulk_s`: predicted seconds for each resident lane before the answer of an
-    interactive or a bulk request, above which it is refused.
+    interactive or a bulk request, above which it is refused; but for as many as the window holds.
+    Full batches of texts that are generated take longer, the more so while a token's cost was learnt
+    of one alone (torch: three times its share of eight), and places would stay free.
     `worker_wait_s`: for how long requests are taken in while no worker lives.
     """
 
@@ -173,7 +171,7 @@ class Admission:
             if not others.gateways:
                 return None
             backlog = Backlog(event.rate, self._window_batches)
-        limit_s = max(self._limit_s[event.klass], LEAST_BATCHES * event.rate.batch_s)
+        limit_s = max(self._limit_s[event.klass], self._window_batches * event.rate.batch_s)
         lanes = max(1, event.rate.lanes)
         ahead_s = backlog.ahead_s(event.tenant, cost_s, others) / lanes
         own_s = min(cost_s / lanes, LARGE_SHARE * limit_s)

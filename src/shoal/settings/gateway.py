@@ -86,7 +86,7 @@ class GatewaySettings(CommonSettings, frozen=True, forbid_unknown_fields=True, k
         float,
         doc(
             "Predicted seconds of work per resident lane before a request's answer, above which it "
-            "gets a 429; four full batches at least, which of a model that generates are more.",
+            "gets a 429; but `window_batches` are let in, which of a model that generates may be more.",
             gt=0,
         ),
     ] = 30.0
