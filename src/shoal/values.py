@@ -19,6 +19,13 @@ VectorDType = Literal["float32", "float16", "int8", "uint8", "binary"]
 
 #: Of what a generated text must be: any JSON object, JSON of a schema, a regular expression, Lark.
 GrammarKind = Literal["json_object", "json_schema", "regex", "lark"]
+#: The parameter of a native request that asks for each.
+GRAMMAR_PARAMS: dict[GrammarKind, str] = {
+    "json_object": "json",
+    "json_schema": "schema",
+    "regex": "regex",
+    "lark": "grammar",
+}
 
 Task = Literal["encode", "score", "extract", "generate", "tokenize"]
 

@@ -296,11 +296,11 @@ def test_one_that_cannot_be_generated_fails_alone() -> None:
 def test_what_a_runtime_has_against_a_sequence_its_caller_is_told(code: str, status: int) -> None:
     world = World()
     (run,) = world.arrive("u0")
-    said = ErrorInfo(code, "the grammar is none")
+    said = ErrorInfo(code, "the grammar is none", param="regex")
     (failed,) = [
         do
         for do in world.handle(ev.BatchFailed("cpu", run.batch, said))
         if isinstance(do, ev.FailItem)
     ]
     assert (failed.error.code, failed.error.status) == (code, status)
-    assert failed.error.message == "the grammar is none"
+    assert (failed.error.message, failed.error.param) == ("the grammar is none", "regex")

@@ -16,6 +16,7 @@ import pytest
 
 from shoal.bench.processes import paused
 from shoal.broker.server import BrokerServer
+from shoal.errors import ErrorInfo
 from shoal.gateway.growing import Growing
 from shoal.settings import WorkerSettings
 from shoal.tasks.generate.answer import Whole
@@ -298,3 +299,14 @@ async def test_a_call_that_was_begun_before_its_runtime_died_is_neither_torn_nor
     growing.close(told)
     whole.add(growing.taken()[0])
     assert (whole.text, whole.reasoning, whole.calls) == parts_of(told) == TOLD
+
+
+async def test_a_grammar_that_a_runtime_refuses_is_told_by_its_parameter(ask: Asking) -> None:
+    loop = ask.worker._loop
+    with paused([ask.runtime]):
+        unit = await ask.publish(PROMPT, grammar=("regex", "("))
+        await until(lambda: bool(loop._texts._running))
+        (batch,) = loop._texts._running
+        loop.batch_failed("cpu", batch, ErrorInfo("invalid_request", "the grammar is none"))
+        reply = await ask.gateway.reply(unit)
+    assert (reply.errors[0].code, reply.errors[0].param) == ("invalid_request", "regex")

@@ -141,5 +141,5 @@ def _of_item(error: ErrorInfo, *, sequence: bool) -> ErrorInfo:
     asked, such as a grammar that is none, or no room for it for now; a batch that makes no sense is the worker's fault."""
     for fault in (InvalidRequest, TooManyTokens, Unavailable):
         if sequence and error.code == fault.code:
-            return fault(error.message).info
+            return fault(error.message, param=error.param).info
     return ComputeFailed(f"the model could not compute this item: {error.message}").info

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from shoal.errors import InvalidRequest, PayloadTooLarge, nearest
-from shoal.values import GenerateParams, GrammarKind
+from shoal.values import GRAMMAR_PARAMS, GenerateParams, GrammarKind
 
 #: Options travel inside every unit. Grammars of 64 KiB are the largest that compile in a second or two.
 TEXT_MOST_BYTES = 64 * 1024
@@ -40,12 +40,7 @@ RANGES: dict[str, tuple[float, float]] = {
 }
 BIAS_MOST = 100.0
 #: Options of which no two go together, and what of a grammar they are.
-GRAMMARS: dict[str, GrammarKind] = {
-    "json": "json_object",
-    "schema": "json_schema",
-    "regex": "regex",
-    "grammar": "lark",
-}
+GRAMMARS = {param: kind for kind, param in GRAMMAR_PARAMS.items()}
 #: OpenAI's top_p may be 0, which no tokens reach: the likeliest alone is meant.
 LEAST_TOP_P = 1e-6
 

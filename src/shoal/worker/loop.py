@@ -185,7 +185,7 @@ class Loop:
                 "batch_failed", level="warning", lane=lane, code=error.code, error=error.message
             )
         self._batches.dropped(batch)
-        self._texts.dropped(batch)
+        error = self._texts.refused(batch, error)
         self.emit(ev.BatchFailed(lane, batch, error))
 
     def runtime_died(self, lane: str, kind: str, reason: str) -> None:

@@ -15,9 +15,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from shoal.core import events as ev
-from shoal.errors import ComputeFailed, ErrorInfo
+from shoal.errors import ComputeFailed, ErrorInfo, InvalidRequest
 from shoal.tasks.generate.answer import Called, Delta, Said, Thought
-from shoal.values import GenerateParams
+from shoal.values import GRAMMAR_PARAMS, GenerateParams
 from shoal.wire.arrays import from_wire, to_wire
 from shoal.wire.objects import TokenLogprob
 from shoal.wire.queue import CallPart, Piece
@@ -142,9 +142,16 @@ class Texts:
         except BaseException as error:
             text.stash.fail(text.item, _unreadable(error))
 
-    def dropped(self, batch: int) -> None:
-        """It came back undone."""
-        self._running.pop(batch, None)
+    def refused(self, batch: int, error: ErrorInfo) -> ErrorInfo:
+        """It came back undone; where a grammar is at fault, the parameter is told that asked for it."""
+        text = self._running.pop(batch, None)
+        if text is None or error.code != InvalidRequest.code:
+            return error
+        params = text.stash.unit.params
+        assert isinstance(params, GenerateParams), "it was generated"
+        if params.grammar is not None:
+            return msgspec.structs.replace(error, param=GRAMMAR_PARAMS[params.grammar[0]])
+        return msgspec.structs.replace(error, param="tools") if params.tools else error
 
     def lost(self, lane: str, models: set[str]) -> None:
         """The runtime that held these models on this lane died with its sequences."""

@@ -487,26 +487,36 @@ async def test_the_official_client_raises_what_a_text_failed_with(
         assert (caught.value.code, caught.value.param) == ("too_many_tokens", "messages")
 
 
+@pytest.mark.parametrize(
+    ("asked", "said", "param"),
+    [
+        ({"logit_bias": {"9999": 1}}, "bias", "logit_bias"),
+        ({"response_format": {"type": "json_object"}}, "json", "response_format"),
+        ({"extra_body": {"guided_choice": ["a"]}}, "regex", "guided_choice"),
+        (
+            {"extra_body": {"structured_outputs": {"grammar": "s"}}},
+            "grammar",
+            "structured_outputs.grammar",
+        ),
+    ],
+)
 async def test_a_parameter_that_the_worker_names_is_at_fault_and_no_message(
-    client: openai.AsyncOpenAI, worker: ScriptedWorker
+    client: openai.AsyncOpenAI, worker: ScriptedWorker, asked: Any, said: str, param: str
 ) -> None:
     writing = Writing(worker)
 
     def answer(unit: Unit, ack: str) -> None:
         number = len(writing.units)
         writing(unit, ack)
-        error = ErrorInfo("invalid_request", "logit bias on token 9999", 400, param="bias")
+        error = ErrorInfo("invalid_request", "it is none", 400, param=said)
         writing.fail(error, number=number)
 
     worker.answer = answer
+    options: Any = {"model": "storyteller", "messages": HELLO, **asked}
     for stream in (False, True):
-        with pytest.raises(
-            openai.BadRequestError, match="400 - logit bias on token 9999"
-        ) as caught:
-            await client.chat.completions.create(
-                model="storyteller", messages=HELLO, logit_bias={"9999": 1}, stream=stream
-            )
-        assert caught.value.param == "logit_bias"
+        with pytest.raises(openai.BadRequestError, match="400 - it is none") as caught:
+            await client.chat.completions.create(**options, stream=stream)
+        assert caught.value.param == param
 
 
 async def test_an_error_in_a_stream_is_its_last_event(
@@ -577,7 +587,7 @@ BAD: list[tuple[dict[str, Any], str, str | None]] = [
     ({"logprobs": True, "top_logprobs": 21}, "it is from 0 to 20", "top_logprobs"),
     ({"response_format": {"type": "xml"}}, "use text, json_object", "response_format.type"),
     ({"response_format": {"type": "json_schema"}}, "no schema", "response_format.json_schema"),
-    ({"guided_regex": ""}, "is empty", "regex"),
+    ({"guided_regex": ""}, "is empty", "guided_regex"),
     ({"guided_choice": []}, "guided_choice names nothing", "guided_choice"),
     (
         {"structured_outputs": {"choice": [""]}},

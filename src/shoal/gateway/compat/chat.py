@@ -24,7 +24,6 @@ from shoal.gateway.compat.generation import (
     SharedFields,
     chosen_tool,
     count,
-    named,
     options,
     read_generating,
     refuse,
@@ -164,6 +163,7 @@ def _named(body: ChatBody) -> Callable[[str], str]:
         "logprobs": "top_logprobs",
         "template": "chat_template_kwargs",
     }
+    named = body.named()
     return lambda option: own.get(option) or named(option)
 
 

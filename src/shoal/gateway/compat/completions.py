@@ -24,7 +24,6 @@ from shoal.gateway.compat.generation import (
     SharedFields,
     count,
     logprob,
-    named,
     options,
     read_generating,
     refuse,
@@ -131,9 +130,9 @@ class CompletionsRoute:
             n,
             body.with_usage,
         )
-        streamed = body.stream
+        streamed, names = body.stream, body.named()
         del body  # only the items view it now
-        failing = Failing("prompt[{}]" if n == 1 else "prompt", openai, named)
+        failing = Failing("prompt[{}]" if n == 1 else "prompt", openai, names)
         if streamed:
             return await event_stream(gateway, request, question, _Events(form), failing)
         answers = await ask(gateway, request, question)
@@ -160,7 +159,7 @@ def _question(gateway: Gateway, body: CompletionsBody, card: Card) -> tuple[Ques
     }
     forms = {} if form is None else form.forms("response_format")
     given = options(fields, body.forms(), forms)
-    params = generate_params(given, named, chat=False, stream=bool(body.stream))
+    params = generate_params(given, body.named(), chat=False, stream=bool(body.stream))
     return Question(card, params, "json", items, seeds(body.seed, len(prompts), n)), n
 
 

@@ -6,7 +6,7 @@ https://platform.openai.com/docs/api-reference/chat/create
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 import msgspec
@@ -99,22 +99,34 @@ class SharedFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     def forms(self) -> dict[str, Any]:
         """The form of the text, as options. Raises `InvalidRequest` where several are named, or none."""
-        given = self.structured_outputs or StructuredOutputs()
-        choices = {"structured_outputs.choice": given.choice, "guided_choice": self.guided_choice}
-        for where, choice in choices.items():
-            if choice is not None and not any(choice):
+        found = self._forms()
+        for where, name, choice in found:
+            if name == "choice" and not any(choice):
                 raise InvalidRequest(f"{where} names nothing that the text may be", param=where)
-        pairs = (
-            ("schema", given.json, self.guided_json),
-            ("regex", given.regex, self.guided_regex),
-            ("grammar", given.grammar, self.guided_grammar),
-            ("choice", given.choice, self.guided_choice),
-            ("json", given.json_object or None, None),
-        )
-        found = [(name, v) for name, *values in pairs for v in values if v is not None]
         if len(found) > 1:
             raise InvalidRequest("a text can keep to one form: leave out all but one")
-        return dict(_chosen(*form) for form in found)
+        return dict(_chosen(name, value) for _, name, value in found)
+
+    def named(self) -> Callable[[str], str]:
+        """What options are called in this body."""
+        own = {"regex" if name == "choice" else name: where for where, name, _ in self._forms()}
+        return lambda option: own.get(option) or named(option)
+
+    def _forms(self) -> list[tuple[str, str, Any]]:
+        """Where a form of the text is named, what of, and its value."""
+        given = self.structured_outputs or StructuredOutputs()
+        every = (
+            ("structured_outputs.json", "schema", given.json),
+            ("structured_outputs.regex", "regex", given.regex),
+            ("structured_outputs.grammar", "grammar", given.grammar),
+            ("structured_outputs.choice", "choice", given.choice),
+            ("structured_outputs.json_object", "json", given.json_object or None),
+            ("guided_json", "schema", self.guided_json),
+            ("guided_regex", "regex", self.guided_regex),
+            ("guided_grammar", "grammar", self.guided_grammar),
+            ("guided_choice", "choice", self.guided_choice),
+        )
+        return [form for form in every if form[2] is not None]
 
 
 def _chosen(name: str, value: Any) -> tuple[str, Any]:
