@@ -109,10 +109,11 @@ class Generator(ABC, Generic[R]):
     def step(self) -> list[Told]:
         """One pass, and what came of it."""
         told = self._admit()
-        parts = self._parts()
+        looked = self._look(told)
+        parts = self._parts(reads=not looked)
         if parts:
             self._compute(parts, told)
-        elif not told:
+        elif not (told or looked):
             wait_for_grammars(self._waiting)
         return told
 
@@ -127,6 +128,15 @@ class Generator(ABC, Generic[R]):
     @abstractmethod
     def _compute(self, parts: list[Part[R]], told: list[Told]) -> None:
         """One pass, of which `_took` and `_go_on` are told; what came of it is added to `told`."""
+
+    def _look(self, told: list[Told]) -> bool:
+        """Do a part of what prompts need before they can be read on, if they need more than their tokens;
+        whether anything was done, so that this pass reads none. What came of it is added to `told`."""
+        return False
+
+    def _readable(self, sequence: Sequence[R]) -> int:
+        """How far its prompt can be read now."""
+        return sequence.prompt
 
     def _admit(self) -> list[Told]:
         """Those that waited and have a place now, in the order that they came."""
@@ -148,13 +158,26 @@ class Generator(ABC, Generic[R]):
                 break
         return told
 
-    def _parts(self) -> list[Part[R]]:
-        """The newest tokens of texts, then those of prompts, the first first."""
+    def _parts(self, *, reads: bool) -> list[Part[R]]:
+        """The newest tokens of texts, then, where it `reads`, those of prompts, the first first."""
         texts = [s for s in self._running if s.length]
         parts = [Part(text, text.computed, len(text.tokens)) for text in texts]
+        if not reads:
+            return parts
         room = self._pace.rows(beside=bool(texts))
         prompts = [s for s in self._running if not s.length]
-        return parts + (_pieces if self._bounds.begin is None else _whole)(prompts, room)
+        return parts + (self._pieces if self._bounds.begin is None else _whole)(prompts, room)
+
+    def _pieces(self, sequences: list[Sequence[R]], room: int) -> list[Part[R]]:
+        """Of these prompts, so many tokens."""
+        parts = []
+        for sequence in sequences:
+            start = sequence.computed
+            stop = min(self._readable(sequence), start + room)
+            if stop > start:
+                parts.append(Part(sequence, start, stop))
+                room -= stop - start
+        return parts
 
     def _took(self, parts: list[Part[R]], seconds: float) -> None:
         """These were computed together, and what follows them was chosen."""
@@ -189,17 +212,6 @@ class Generator(ABC, Generic[R]):
         self._running.remove(sequence)
         self._free(sequence)
         sequence.range = sequence.place = None
-
-
-def _pieces(sequences: list[Sequence[R]], room: int) -> list[Part[R]]:
-    """Of these prompts, so many tokens."""
-    parts = []
-    for sequence in sequences:
-        if room:
-            stop = min(sequence.prompt, sequence.computed + room)
-            parts.append(Part(sequence, sequence.computed, stop))
-            room -= stop - sequence.computed
-    return parts
 
 
 def _whole(sequences: list[Sequence[R]], room: int) -> list[Part[R]]:

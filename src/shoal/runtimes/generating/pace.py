@@ -24,9 +24,13 @@ class Pace:
         self._row_s, self._most = row_s, most
         self._texts_s = 0.0  # of a pass without prompts
 
+    def room_s(self, *, beside: bool) -> float:
+        """Of the next pass, what prompts may add; `beside`: texts go on in it."""
+        return max(_BESIDE_S, self._texts_s) if beside else _ALONE_S
+
     def rows(self, *, beside: bool) -> int:
         """Of prompts, in the next pass."""
-        room_s = max(_BESIDE_S, self._texts_s) if beside else _ALONE_S
+        room_s = self.room_s(beside=beside)
         size = min(_LEAST, self._most)
         while 2 * size <= min(room_s / self._row_s, self._most):
             size *= 2

@@ -115,10 +115,12 @@ class PreNorm(_Loaded):
     """A loaded block that normalises what its parts take: [computed, hidden] -> the same."""
 
     def __call__(self, hidden: Tensor, packed: Packed) -> Tensor:
+        return self.processed(self.attended_apart(hidden, packed))
+
+    def attended_apart(self, hidden: Tensor, packed: Packed) -> Tensor:
+        """The first half, where every item attends to itself alone."""
         block = self._block
-        return self.processed(
-            self.attended(hidden, lambda qkv: attend(qkv, packed, block.heads, block.attention))
-        )
+        return self.attended(hidden, lambda qkv: attend(qkv, packed, block.heads, block.attention))
 
     def attended(self, hidden: Tensor, how: Attend) -> Tensor:
         """The first half: rows and what they attend to."""

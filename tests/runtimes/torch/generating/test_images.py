@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +11,16 @@ import numpy as np
 import pytest
 
 from shoal.errors import InvalidRequest, ModelLoadFailed
+from shoal.runtimes.generating.pace import Pace
 from shoal.runtimes.torch.families.pictures import Pictures
 from shoal.runtimes.torch.runtime import TorchRuntime
 from shoal.wire.arrays import to_wire
-from shoal.wire.socket import Generate
+from shoal.wire.socket import Chunk, Generate
 from tests.runtimes.torch import made, seeing
 from tests.runtimes.torch.generating import texts
+
+#: Of a look: two for each of the tower's two blocks, its norm, and what joins its rows.
+STAGES = 2 * 2 + 2
 
 
 @pytest.fixture
@@ -113,8 +119,76 @@ def test_with_each_piece_only_its_images_are_looked_at(
     loaded(runtime, tmp_path, options={"pass_tokens": 16})
     seen = _looked_at(monkeypatch)
     texts.generated(runtime, seeing.asked(1, seeing.prompt(24), 3))
-    assert sum(seen) == 24
-    assert max(seen) <= 4
+    assert seen == [1] * 24
+
+
+def test_texts_go_on_between_the_stages_of_a_look(
+    runtime: TorchRuntime, model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And prompts without images are read, where a pass has time for one stage; all say what they would."""
+    loaded(runtime, tmp_path, options={"pass_tokens": 16}, sequences=9)
+    events: list[str] = []
+    _slow(monkeypatch, lambda: events.append("stage"))
+    plain = [[t for t in ids if t != seeing.PLACE] for ids in texts.prompts([6] * 7)]
+    for batch, ids in enumerate(plain):
+        runtime.begin(texts.asked(batch, ids, 80))
+    chunks: dict[int, list[Chunk]] = {batch: [] for batch in range(9)}
+    while not all(chunks[batch] for batch in range(7)):
+        _step(runtime, chunks)
+    given, (late,) = seeing.prompt(3), texts.prompts([30], seed=8)
+    late = [token for token in late if token != seeing.PLACE]
+    runtime.begin(seeing.asked(7, given, 5))
+    runtime.begin(texts.asked(8, late, 5))
+    while not chunks[7]:
+        events.append(f"pass of {len(_step(runtime, chunks))}")
+    assert events.count("stage") == 3 * STAGES
+    assert not any(pair == ("stage", "stage") for pair in pairwise(events))
+    assert all(int(event.split()[-1]) >= 7 for event in events if event != "stage")
+    assert len(chunks[8]) == 5, "the prompt behind it was read meanwhile"
+    for _ in range(80):
+        _step(runtime, chunks)
+    assert texts.tokens_of(chunks[7]) == seeing.greedy(model, given, 5)
+    for batch, ids, new in [*((n, ids, 80) for n, ids in enumerate(plain)), (8, late, 5)]:
+        assert texts.tokens_of(chunks[batch]) == texts.greedy(model, ids, new)
+
+
+def test_an_image_that_others_wait_for_is_looked_at_to_its_end(
+    runtime: TorchRuntime, model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once, though the first that asked was called off in the middle of the look."""
+    loaded(runtime, tmp_path, options={"pass_tokens": 16})
+    seen, stages = _looked_at(monkeypatch), [0]
+    _slow(monkeypatch, lambda: stages.append(stages[-1] + 1))
+    given = seeing.prompt(1)
+    for n in (1, 2):
+        runtime.begin(seeing.asked(n, given, 5))
+    while stages[-1] < 2:
+        runtime.step()
+    assert runtime.end(1).finish == "cancelled"
+    text = texts.finished(runtime, [2])[2]
+    assert text.tokens == seeing.greedy(model, given, 5)
+    assert (seen, stages[-1]) == ([1], STAGES)
+
+
+def _slow(monkeypatch: pytest.MonkeyPatch, told: Callable[[], object]) -> None:
+    """No pass has time for more than one stage, the least; `told` of each."""
+    look = Pictures.look
+
+    def telling(self: Pictures, images: Any) -> Iterator[Any]:
+        for rows in look(self, images):
+            told()
+            yield rows
+
+    monkeypatch.setattr(Pictures, "look", telling)
+    monkeypatch.setattr(Pace, "room_s", lambda self, *, beside: 0.0)
+
+
+def _step(runtime: TorchRuntime, chunks: dict[int, list[Chunk]]) -> list[Chunk]:
+    """One pass, and which tokens came of it."""
+    came = [message for message in runtime.step() if isinstance(message, Chunk)]
+    for chunk in came:
+        chunks[chunk.batch].append(chunk)
+    return came
 
 
 def _looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -122,20 +196,26 @@ def _looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     seen: list[int] = []
     look = Pictures.look
 
-    def told(self: Pictures, images: Any, room: int) -> Any:
+    def told(self: Pictures, images: Any) -> Any:
         seen.append(len(images))
-        return look(self, images, room)
+        return look(self, images)
 
     monkeypatch.setattr(Pictures, "look", told)
     return seen
 
 
-def test_an_end_lets_go_of_images(runtime: TorchRuntime, model: Any, tmp_path: Path) -> None:
-    """One that was called off before it began, and one in the middle of its prompt."""
+def test_an_end_lets_go_of_images(
+    runtime: TorchRuntime, model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was called off before it began, and one in the middle of a look."""
     loaded(runtime, tmp_path, options={"pass_tokens": 16}, sequences=1)
     for n in (1, 2):
         runtime.begin(seeing.asked(n, seeing.prompt(12, seed=n), 5))
-    runtime.step()
+    stages: list[str] = []
+    _slow(monkeypatch, lambda: stages.append("one"))
+    while not stages:
+        runtime.step()
+    assert len(stages) == 1
     assert [runtime.end(n).finish for n in (2, 1)] == ["cancelled"] * 2
     given = seeing.prompt(2)
     text = texts.generated(runtime, seeing.asked(3, given, 5))[3]

@@ -55,16 +55,18 @@ class Seer(Protocol):
     Attributes:
         squares: rows of an image while it is looked at.
         bytes_per_token: peak of what one of these rows needs.
+        stages: of a look, which take about as long as each other.
+        row_bytes: what a row needs in between them.
     """
 
     squares: int
     bytes_per_token: int
+    stages: int
+    row_bytes: int
 
-    def look(self, images: Tensor, room: int) -> Tensor:
-        """uint8 [images, height, width, 3] -> rows in place of their tokens, [images * tokens, width].
-
-        `room`: rows that may be computed together; one image is looked at whatever it takes.
-        """
+    def look(self, images: Tensor) -> Iterator[Tensor]:
+        """uint8 [images, height, width, 3] -> what there is after each of the `stages`, at last
+        rows in place of the images' tokens, [images * tokens, width]."""
 
     def __call__(self, rows: Tensor, packed: Packed) -> Tensor:
         """Embedded tokens of a pass -> the same, and rows of its images in their places."""

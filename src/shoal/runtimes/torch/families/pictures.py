@@ -1,12 +1,11 @@
 """Images among the tokens of a text: each of their tokens gives way to a row of what was seen.
 
-Decides how many images are looked at together; what looks at them, and how its rows become as wide
-as embedded tokens, is a family's own.
+What looks at them, and how its rows become as wide as embedded tokens, is a family's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -28,20 +27,25 @@ class Pictures:
         self._tower = tower
         self._joined = joined
         self.bytes_per_token = tower.bytes_per_token
-        self.squares = tower.rows
+        self.row_bytes = tower.row_bytes
+        self.squares, self.stages = tower.rows, tower.stages + 1
 
-    def look(self, images: Tensor, room: int) -> Tensor:
-        """uint8 [images, height, width, 3] -> [images * tokens, width]; see `Seer`."""
-        some = torch.split(images, max(1, room // self._tower.rows))
-        return torch.cat(
-            [self._joined(self._tower(laid_out(few, self._tower.rows), few)) for few in some]
-        )
+    def look(self, images: Tensor) -> Iterator[Tensor]:
+        """uint8 [images, height, width, 3] -> rows after each stage; see `Seer`."""
+        rows = images
+        for after in self._tower.in_stages(images):
+            rows = after
+            yield rows
+        yield self._joined(rows)
 
     def __call__(self, rows: Tensor, packed: Packed) -> Tensor:
         """[computed, width], the images' rows in their places."""
         if packed.media is None:
             return rows
-        seen = self.look(packed.media, packed.computed)
+        some = torch.split(packed.media, max(1, packed.computed // self.squares))
+        seen = torch.cat(
+            [self._joined(self._tower(laid_out(few, self.squares), few)) for few in some]
+        )
         there = packed.tokens[: packed.used] == self._place
         rows[: packed.used][there] = seen.to(rows.dtype)
         return rows

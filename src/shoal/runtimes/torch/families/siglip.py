@@ -7,6 +7,7 @@ sees in all of its squares. Reference: `transformers.models.siglip.modeling_sigl
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -30,7 +31,7 @@ from shoal.runtimes.torch.families.towers import (
 from shoal.runtimes.torch.heads.layout import Layout, Similarity
 from shoal.runtimes.torch.layers import Layers
 from shoal.runtimes.torch.linear import Activation
-from shoal.runtimes.torch.media import Takes
+from shoal.runtimes.torch.media import Takes, laid_out
 from shoal.runtimes.torch.packed import Filling, Packed
 from shoal.runtimes.torch.patches import Patches
 from shoal.runtimes.torch.weights import Shape
@@ -159,7 +160,7 @@ class _Text:
 class SiglipTower:
     """The squares of images up to the last norm: -> [images * squares, hidden].
 
-    family: whose processor says how images come.
+    family: whose processor says how images come. row_bytes: of a square in between its blocks.
     """
 
     def __init__(self, side: SiglipVision, layers: Layers, family: str) -> None:
@@ -169,9 +170,19 @@ class SiglipTower:
         self._blocks = Blocks(VISION, side, layers, Attention())
         self._norm = layers.layer_norm(f"{VISION}.post_layernorm", side.layer_norm_eps)
         self.bytes_per_token = self._blocks.bytes_per_token
+        self.row_bytes = self._blocks.row_bytes
+        self.stages = 2 * len(self._blocks) + 1
 
     def __call__(self, packed: Packed, images: Tensor) -> Tensor:
         return self._norm(self._blocks(self._patches(images), packed))
+
+    def in_stages(self, images: Tensor) -> Iterator[Tensor]:
+        """Rows after each of the `stages`: at last those that it is called for."""
+        packed, rows = laid_out(images, self.rows), self._patches(images)
+        for after in self._blocks.stages(rows, packed):
+            rows = after
+            yield rows
+        yield self._norm(rows)
 
 
 class _Vision:

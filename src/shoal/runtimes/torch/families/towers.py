@@ -5,7 +5,7 @@ A tower's own file says what comes before its blocks and after them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 import torch
@@ -106,15 +106,27 @@ class Blocks:
     def __init__(self, at: str, side: Side, layers: Layers, attention: Attention) -> None:
         block = msgspec.structs.replace(side.block, attention=attention)
         self.bytes_per_token = block.bytes_per_token(layers)
+        self.row_bytes = side.hidden_size * layers.stream_dtype.itemsize
         self._blocks = [
             PreNorm(block, f"{at}.encoder.layers.{number}", layers)
             for number in range(side.num_hidden_layers)
         ]
 
+    def __len__(self) -> int:
+        return len(self._blocks)
+
     def __call__(self, hidden: Tensor, packed: Packed) -> Tensor:
         for block in self._blocks:
             hidden = block(hidden, packed)
         return hidden
+
+    def stages(self, hidden: Tensor, packed: Packed) -> Iterator[Tensor]:
+        """Rows after each half of a block, two stages for each."""
+        for block in self._blocks:
+            hidden = block.attended_apart(hidden, packed)
+            yield hidden
+            hidden = block.processed(hidden)
+            yield hidden
 
 
 class TextTower:

@@ -28,6 +28,7 @@ from shoal.runtimes.torch.generating.anew import Anew
 from shoal.runtimes.torch.generating.arena import Arena, Marks, Range
 from shoal.runtimes.torch.generating.images import Images
 from shoal.runtimes.torch.generating.keys import Keys
+from shoal.runtimes.torch.generating.looking import Looking
 from shoal.runtimes.torch.generating.onward import Onward
 from shoal.runtimes.torch.generating.parts import Kept, range_of
 from shoal.runtimes.torch.generating.sampling import Row, Sampler
@@ -66,7 +67,8 @@ class Generator(generator.Generator[Range]):
             self._way = Anew(decoder, self._keys, device)
         else:
             if decoder.seer is not None and takes is not None:
-                self._images = Images(decoder.seer, takes, size.rows, device)
+                looking = Looking(decoder.seer, size.rows, size.row_s, device)
+                self._images = Images(looking, takes, device)
             self._way = Onward(decoder, self._keys, device, self._images)
         bounds = Bounds(
             decoder.vocabulary,
@@ -132,15 +134,35 @@ class Generator(generator.Generator[Range]):
     def _marks(self, sequence: Kept) -> Marks:
         return {} if self._images is None else self._images.marks(sequence.asked.batch)
 
+    def _look(self, told: list[Told]) -> bool:
+        if self._images is None:
+            return False
+        prompts = [sequence for sequence in self._running if not sequence.length]
+        room_s = self._pace.room_s(beside=len(prompts) < len(self._running))
+        try:
+            with torch.inference_mode():
+                return self._images.look(prompts, room_s)
+        except (RuntimeError, MemoryError) as error:
+            waiting = [s for s in prompts if self._readable(s) < s.prompt]
+            told += self._lacking(error, waiting, "to look at images")
+            return True
+
+    def _readable(self, sequence: Kept) -> int:
+        return sequence.prompt if self._images is None else self._images.readable(sequence)
+
     def _compute(self, parts: list[Part[Range]], told: list[Told]) -> None:
         try:
             self._pass(parts, told)
         except (RuntimeError, MemoryError) as error:
-            if not memory.is_out_of_memory(error):
-                raise
-            lacking = OutOfMemory(f"'{self._name}': no memory for a pass of {len(parts)} sequences")
             going = [part.sequence for part in parts if part.sequence.range is not None]
-            told += [self._fail(sequence, lacking) for sequence in going]
+            told += self._lacking(error, going, f"for a pass of {len(parts)} sequences")
+
+    def _lacking(self, error: Exception, sequences: list[Kept], what: str) -> list[Told]:
+        """These end by an error that says there is no memory. Raises any other."""
+        if not memory.is_out_of_memory(error):
+            raise error
+        lacking = OutOfMemory(f"'{self._name}': no memory {what}")
+        return [self._fail(sequence, lacking) for sequence in sequences]
 
     def _pass(self, parts: list[Part[Range]], told: list[Told]) -> None:
         began = perf_counter()

@@ -73,8 +73,9 @@ def of(load: Load, decoder: Decoder | Writer, dtype: torch.dtype, device: torch.
     together, shown = rows + load.sequences, 0
     if not isinstance(decoder, Writer) and decoder.seer is not None:
         together = max(together, decoder.seer.squares)
-        # Rows of images in all places that a prompt may have.
+        # Rows of images in all places that a prompt may have, and those of a look that was begun.
         shown = min(places, load.sequences * load.max_tokens) * decoder.width * dtype.itemsize
+        shown += max(rows, decoder.seer.squares) * decoder.seer.row_bytes
     passes = together * decoder.activation_bytes_per_token
     chosen = Sampler.bytes(load.sequences, decoder.vocabulary)
     return Size(places, rows, of_device.row_s, places * place + beside + passes + chosen + shown)
