@@ -168,6 +168,8 @@ class Outside:
                 self.processes[lane, kind].stopping = True
             case ev.AskStats(lane, kind):
                 self.processes[lane, kind].asked = True
+            case ev.AskProcessor(lane, kind):
+                assert (lane, kind) in self.processes, "of one that is not there"
             case ev.Load(lane, model):
                 self._load(lane, model)
             case ev.Evict(lane, model):

@@ -189,15 +189,20 @@ def killed(instructions: list[ev.Instruction]) -> list[ev.KillRuntime]:
     return [i for i in instructions if isinstance(i, ev.KillRuntime)]
 
 
-def hang(world: World, seconds: float) -> list[ev.KillRuntime]:
-    """Let time pass as the shell does, waking when the core says so; what was killed."""
+def hang(world: World, seconds: float, share: float = 0.0) -> list[ev.KillRuntime]:
+    """Let time pass as the shell does, waking when the core says so, up to the first kill, if there is one;
+    the process uses this share of a core."""
     end = world.now + seconds
     out: list[ev.KillRuntime] = []
-    while world.now < end:
+    while world.now < end and not out:
         wake = world.core.next_wake(world.now)
         assert wake is not None
         world.now = max(world.now + 1e-3, min(wake, end))
-        out += killed(world.handle(ev.Ticked()))
+        told = world.handle(ev.Ticked())
+        out += killed(told)
+        for ask in told:
+            if isinstance(ask, ev.AskProcessor):
+                world.handle(ev.ProcessorSeen(ask.lane, ask.kind, share * world.now))
     return out
 
 
@@ -210,6 +215,30 @@ def test_a_runtime_that_hangs_is_killed_and_its_batch_struck() -> None:
     held = world.core.units.get("u")
     assert held is not None
     assert held.strikes == 1
+
+
+def test_one_that_computes_is_given_ten_times_as_long_and_no_more() -> None:
+    world = World()
+    world.arrive("u", 10)
+    began = world.now
+    assert hang(world, 20 * HANG_S, share=0.05) == [ev.KillRuntime("cpu", "fake")]
+    assert 5 * HANG_S < world.now - began < 10 * HANG_S
+
+
+def test_one_that_computes_no_more_is_killed_soon_after() -> None:
+    world = World()
+    world.arrive("u", 10)
+    began = world.now
+    assert hang(world, 2 * HANG_S, share=0.05) == []
+    assert hang(world, 20 * HANG_S) == [ev.KillRuntime("cpu", "fake")]
+    assert world.now - began < 3 * HANG_S + 20.0
+
+
+def test_a_batch_that_comes_back_late_was_worth_waiting_for() -> None:
+    world = World()
+    (run,) = world.arrive("u", 10)
+    assert hang(world, 5 * HANG_S, share=0.05) == []
+    assert ev.Reply("u") in world.handle(ev.Finished("cpu", run.batch, 5 * HANG_S))
 
 
 def test_a_runtime_that_hangs_is_noticed_when_nobody_waits_any_more() -> None:

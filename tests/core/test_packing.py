@@ -72,8 +72,8 @@ class Worker:
                 case ev.StartRuntime(lane, kind) if self.starts:
                     out.remove(instruction)
                     out += self.tell(ev.RuntimeStarted(lane, kind))
-        self.aside += [i for i in out if isinstance(i, ev.AskStats | ev.Unclaim)]
-        ignored = ev.Pull | ev.Withdraw | ev.AskStats | ev.Unclaim
+        self.aside += [i for i in out if isinstance(i, ev.AskStats | ev.AskProcessor | ev.Unclaim)]
+        ignored = ev.Pull | ev.Withdraw | ev.AskStats | ev.AskProcessor | ev.Unclaim
         return [i for i in out if not isinstance(i, ignored)]
 
     def demand(self, at: float, **seconds: float) -> list[ev.Instruction]:
@@ -646,6 +646,19 @@ def test_a_worker_that_was_stopped_takes_no_load_for_hung() -> None:
     assert worker.tell(ev.Ticked(), 10 * LEAST_LIMIT_S) == []
     assert worker.loaded("n") == []
     assert worker.lane == {"n"}
+
+
+def test_a_load_that_computes_is_given_longer() -> None:
+    worker = Worker()
+    worker.demand(0.0, n=0.1)
+    used_s, kills = 0.0, 0
+    while not kills and worker.now < 20 * LEAST_LIMIT_S:
+        used_s += 0.3
+        kills += worker.rings_until(worker.now + 1.5).count(ev.KillRuntime("cpu", "fake"))
+        if ev.AskProcessor("cpu", "fake") in worker.aside:
+            worker.aside.clear()
+            worker.tell(ev.ProcessorSeen("cpu", "fake", used_s))
+    assert 5 * LEAST_LIMIT_S < worker.now < 10 * LEAST_LIMIT_S
 
 
 def test_an_eviction_that_never_ends_is_ended_with_its_process() -> None:

@@ -180,6 +180,20 @@ def test_a_prompt_that_takes_long_to_read_is_no_runtime_that_hangs() -> None:
     assert 10.0 * HANG_FACTOR <= world.now < 11.0 * HANG_FACTOR
 
 
+def test_one_that_computes_may_be_silent_for_longer() -> None:
+    world = World()
+    world.arrive("u0")
+    out: list[ev.Instruction] = []
+    while not (killed := [do for do in out if isinstance(do, ev.KillRuntime)]):
+        world.now += 1.0
+        out = world.handle(ev.Ticked())
+        if ev.AskProcessor("cpu", "fake") in out:
+            world.handle(ev.ProcessorSeen("cpu", "fake", 0.1 * world.now))
+        assert world.now < 20 * HANG_S
+    assert killed == [ev.KillRuntime("cpu", "fake")]
+    assert 5 * HANG_S < world.now < 11 * HANG_S
+
+
 def test_one_that_goes_on_is_left_alone() -> None:
     world = World()
     world.arrive("u0")

@@ -58,6 +58,7 @@ class Dispatch:
             hung = lane.hung(now)
             if hung is not None:
                 out.append(ev.KillRuntime(lane.id, hung))
+            out += [ev.AskProcessor(lane.id, kind) for kind in lane.silent(now)]
         if self._seats:
             out += self._seats.unwanted()
             for lane in self._lanes.values():

@@ -9,6 +9,7 @@ import msgspec
 
 from shoal.core.events import Item
 from shoal.core.memory import LaneMemory
+from shoal.core.patience import Patience
 
 #: A runtime that lived this long had a good start: its next death is restarted at once.
 STABLE_S = 60.0
@@ -98,6 +99,7 @@ class Lane:
     def __init__(self, id_: str, budget_bytes: int | None = None) -> None:
         self.id = id_
         self.memory = LaneMemory(budget_bytes)
+        self.patience = Patience()
         self.runtimes: dict[str, Runtime] = {}
         self.resident: set[str] = set()
         self.leaving: set[str] = set()  # resident, but nothing more is pulled for it here
@@ -108,7 +110,7 @@ class Lane:
         self.batches: deque[Batch] = deque()
         self.seats: dict[int, Batch] = {}  # sequences, which run beside the batches
         self.free_at = 0.0
-        self._first_s = 0.0  # how long the first batch was seen to run
+        self._first_s = 0.0  # how long the first batch was seen to run, as far as that counts
         self._looked_at = 0.0
         self._silent_s: dict[
             str, float
@@ -161,7 +163,8 @@ class Lane:
         self._looked_at = now
         least_s = HANG_S if self.loading is None else LOADING_S
         for kind in {batch.kind for batch in self.seats.values()}:
-            self._silent_s[kind] = self._silent_s.get(kind, 0.0) + seen_s
+            counts_s = self.patience.counts(kind, seen_s, now)
+            self._silent_s[kind] = self._silent_s.get(kind, 0.0) + counts_s
             reading_s = max(b.silent_s for b in self.seats.values() if b.kind == kind)
             if self._silent_s[kind] > max(least_s, HANG_FACTOR * reading_s):
                 self.progressed(kind)
@@ -169,12 +172,20 @@ class Lane:
         if not self.batches:
             self._first_s = 0.0
             return None
-        self._first_s += seen_s
         first = self.batches[0]
+        self._first_s += self.patience.counts(first.kind, seen_s, now)
         if self._first_s <= max(least_s, HANG_FACTOR * first.predicted_s):
             return None
         self._first_s = 0.0
         return first.kind
+
+    def silent(self, now: float) -> list[str]:
+        """The kinds of the runtimes of which so little is heard that their processor time is wanted."""
+        silent_s = dict(self._silent_s)
+        if self.batches:
+            first = self.batches[0].kind
+            silent_s[first] = max(self._first_s, silent_s.get(first, 0.0))
+        return [kind for kind, s in silent_s.items() if self.patience.asks(kind, s, now)]
 
     def progressed(self, kind: str) -> None:
         """Something was heard of the sequences of this runtime."""

@@ -60,6 +60,7 @@ class Processes:
 
     def _lost(self, lane: Lane, kind: str) -> None:
         """The process is gone: what it was letting go is free, what it held is loaded again."""
+        lane.patience.ended(kind)
         for model in self._of(kind, sorted(lane.evicting)):
             self._residency.evicted(lane, model)
         held = [*sorted(lane.resident), *([lane.loading] if lane.loading else [])]

@@ -31,7 +31,7 @@ from shoal.core.strangers import Stranger, Strangers
 
 NEVER = -math.inf
 #: Events from which nothing else follows while nothing is due; one in four or more.
-QUIET = (ev.Settled, ev.PeerPulled, ev.Progressed)
+QUIET = (ev.Settled, ev.PeerPulled, ev.ProcessorSeen, ev.Progressed)
 #: Events that come with every unit or from every process, and never change what is resident.
 FREQUENT = (
     ev.PeerPulled,
@@ -40,6 +40,7 @@ FREQUENT = (
     ev.Arrived,
     ev.Prepared,
     ev.Finished,
+    ev.ProcessorSeen,
     ev.Progressed,
     ev.Settled,
     ev.PullEnded,
@@ -151,6 +152,8 @@ class WorkerCore:
                 return self._finished(event, now)
             case ev.Progressed(lane, kind):
                 self.lanes[lane].progressed(kind)
+            case ev.ProcessorSeen(lane, kind, processor_s):
+                self.lanes[lane].patience.read(kind, processor_s, now)
             case ev.Settled():
                 return self.units.settled(event.unit)
             case ev.PullEnded():

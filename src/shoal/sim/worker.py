@@ -199,6 +199,7 @@ class SimWorker:
             ev.KillRuntime: lambda i: self.devices[i.lane].crash(i.kind, "killed"),
             ev.StopRuntime: lambda i: self.devices[i.lane].end(i.kind),
             ev.AskStats: lambda i: self.devices[i.lane].tell_stats(i.kind),
+            ev.AskProcessor: lambda i: None,  # a simulated process uses none
             ev.Load: lambda i: self.devices[i.lane].load(i.model),
             ev.Evict: lambda i: self.devices[i.lane].evict(i.model),
             ev.Claim: lambda i: self._queue.claim(self, i.model, i.ttl_s),

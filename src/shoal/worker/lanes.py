@@ -30,6 +30,7 @@ from shoal.worker.lanespec import LaneSpec
 from shoal.worker.models import files_of, load_of, loaded_of, preparer_of
 from shoal.worker.prepared import Preparer
 from shoal.worker.probes import Probes
+from shoal.worker.processor import processor_s
 
 _log = log.get(__name__)
 
@@ -131,6 +132,17 @@ class Lanes:
         process = self._processes.get((lane, kind))
         if process is not None:
             process.send(AskStats())
+
+    def ask_processor(self, lane: str, kind: str) -> None:
+        """Read the processor time of a runtime process; `ProcessorSeen` follows, if it can be."""
+        process = self._processes.get((lane, kind))
+        if process is not None:
+            self._spawn(self._ask_processor(lane, kind, process))
+
+    async def _ask_processor(self, lane: str, kind: str, process: RuntimeProcess) -> None:
+        used_s = await processor_s(process.pid)
+        if used_s is not None and self._processes.get((lane, kind)) is process:
+            self._hears.emit(ev.ProcessorSeen(lane, kind, used_s))
 
     def stop_runtime(self, lane: str, kind: str) -> None:
         """End a runtime process gracefully; `RuntimeStopped` follows."""

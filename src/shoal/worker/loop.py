@@ -248,6 +248,8 @@ class Loop:
                 self._lanes.stop_runtime(lane, kind)
             case ev.AskStats(lane, kind):
                 self._lanes.ask_stats(lane, kind)
+            case ev.AskProcessor(lane, kind):
+                self._lanes.ask_processor(lane, kind)
             case ev.Fetch(model, limit_s):
                 self._lanes.fetch(model, limit_s)
             case ev.Load(lane, model):

@@ -5,11 +5,13 @@ with further events. Times are seconds on the shell's monotonic clock.
 """
 
 from shoal.core.events.lanes import (
+    AskProcessor,
     AskStats,
     BatchFailed,
     End,
     Finished,
     KillRuntime,
+    ProcessorSeen,
     Progressed,
     Run,
     RuntimeDied,
@@ -82,6 +84,7 @@ Event = (
     | LoadFailed
     | Evicted
     | StatsSeen
+    | ProcessorSeen
     | PeerSeen
     | PeerPulled
     | PeerLost
@@ -106,6 +109,7 @@ Instruction = (
     | KillRuntime
     | StopRuntime
     | AskStats
+    | AskProcessor
     | Fetch
     | Load
     | Evict
@@ -122,6 +126,7 @@ Instruction = (
 
 __all__ = [
     "Arrived",
+    "AskProcessor",
     "AskStats",
     "BatchFailed",
     "BrokerBack",
@@ -157,6 +162,7 @@ __all__ = [
     "PeerSeen",
     "Prepare",
     "Prepared",
+    "ProcessorSeen",
     "Progressed",
     "Pull",
     "PullEnded",

@@ -39,6 +39,14 @@ class StatsSeen(Value, frozen=True):
     models: dict[str, int]
 
 
+class ProcessorSeen(Value, frozen=True):
+    """The processor time that a runtime process used since it began, of all its threads together."""
+
+    lane: str
+    kind: str
+    processor_s: float
+
+
 class Finished(Value, frozen=True):
     """A batch is done; `seconds` by the runtime's own clock; `failed`: places of items in it that
     have an error in place of an answer; `new_tokens`: that a sequence became;
@@ -88,6 +96,13 @@ class KillRuntime(Value, frozen=True):
 
 class AskStats(Value, frozen=True):
     """Ask a runtime process what it holds; `StatsSeen` follows."""
+
+    lane: str
+    kind: str
+
+
+class AskProcessor(Value, frozen=True):
+    """Read the processor time of a runtime process that is silent; `ProcessorSeen` follows, if it can be."""
 
     lane: str
     kind: str
