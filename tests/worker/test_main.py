@@ -13,9 +13,11 @@ from .conftest import CARD
 from .scripted import ScriptedGateway, until
 
 
-async def process_of(broker_url: str, *flags: str, **variables: str) -> Process:
+async def process_of(
+    broker_url: str, *flags: str, stderr: int | None = None, **variables: str
+) -> Process:
     command = (sys.executable, "-m", "shoal.cli", "worker", "--broker-url", broker_url, *flags)
-    return await asyncio.create_subprocess_exec(*command, env=os.environ | variables)
+    return await asyncio.create_subprocess_exec(*command, env=os.environ | variables, stderr=stderr)
 
 
 async def test_a_download_that_does_not_come_keeps_no_worker_from_ending(
@@ -58,3 +60,24 @@ async def test_the_first_signal_drains_and_the_second_does_not_wait(
     await until(lambda: all(pulse.draining for pulse in gateway.pulses.values()))
     worker.terminate()
     assert await asyncio.wait_for(worker.wait(), 60) == 0
+
+
+async def test_a_worker_says_which_setting_it_cannot_begin_with(
+    broker: BrokerServer, tmp_path: Path
+) -> None:
+    (tmp_path / "fake.yaml").write_text(CARD.format(name="fake", dim=8, options="{inputs: text}"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        for flags, said in (
+            (
+                ("--models", "fakr"),
+                b"error: models: no model is called 'fakr' (did you mean 'fake'?)",
+            ),
+            (("--health-port", port), b"Address already in use; set another port"),
+        ):
+            worker = await process_of(
+                broker.url, "--catalog", str(tmp_path), *flags, stderr=asyncio.subprocess.PIPE
+            )
+            _, errors = await asyncio.wait_for(worker.communicate(), 60)
+            assert worker.returncode == 2
+            assert said in errors

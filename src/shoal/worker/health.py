@@ -93,6 +93,7 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise ConfigError(
-            f"health_host and health_port: cannot listen on {host}:{port}: {error.strerror}"
+            f"health_host and health_port: cannot listen on {host}:{port}: {error.strerror}; "
+            "set another port, or 0 for a free one"
         ) from None
     return listener

@@ -19,7 +19,7 @@ from shoal.core import events as ev
 from shoal.core.config import WorkerConfig
 from shoal.core.pulsing import PULSE_S
 from shoal.core.worker import WorkerCore
-from shoal.errors import ProtocolError
+from shoal.errors import ConfigError, ProtocolError, UnknownModel
 from shoal.settings import WorkerSettings
 from shoal.telemetry import log
 from shoal.telemetry.background import background
@@ -77,7 +77,7 @@ class Worker:
                 )
                 for card in catalog.cards()
             ],
-            pinned=[catalog.card(name).name for name in settings.models],
+            pinned=_pinned(catalog, settings.models),
             worker=self.id,
             lane_bytes=budgets(settings, specs),
             eviction=settings.eviction,
@@ -227,6 +227,16 @@ class Worker:
         if self._tracer is not None:
             await asyncio.to_thread(self._tracer.close)
         _log.event("worker_stopped", worker=self.id)
+
+
+def _pinned(catalog: Catalog, models: list[str]) -> list[str]:
+    """Their names. Raises `ConfigError` for one that has no card."""
+    try:
+        return [catalog.card(name).name for name in models]
+    except UnknownModel as error:
+        raise ConfigError(
+            f"models: {error.message}; `shoal models list` tells which there are, with the same --catalog"
+        ) from None
 
 
 def _decoded(data: bytes) -> object:
