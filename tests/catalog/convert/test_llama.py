@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from shoal.catalog.convert.llama import read
 from shoal.errors import SourceError
@@ -124,6 +124,19 @@ def test_the_tokenizer(tmp_path: Path) -> None:
     encoded = tokenizer.encode("<|start|>ab ab12<|end|>")
     assert encoded.tokens == ["<|start|>", "ab", "Ġab", "1", "2", "<|end|>"]
     assert tokenizer.decode(encoded.ids, skip_special_tokens=False) == "<|start|>ab ab12<|end|>"
+
+
+def test_what_tokens_are_for_is_read_by_transformers(tmp_path: Path) -> None:
+    found = read(written(tmp_path, as_gguf(llama(True), True)), tmp_path)
+    for name, content in found.files.items():
+        (tmp_path / name).write_bytes(content)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    assert tokenizer.special_tokens_map == {"eos_token": "<|end|>"}
+    assert tokenizer.model_max_length == 64
+    told = [{"role": "user", "content": "ab"}]
+    assert tokenizer.apply_chat_template(told, tokenize=False) == str(told)
+    text = "ab , ab !<|end|>"
+    assert tokenizer.decode(tokenizer(text)["input_ids"]) == "ab  ab <|end|>"
 
 
 @pytest.mark.parametrize(

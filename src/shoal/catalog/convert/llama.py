@@ -38,10 +38,17 @@ _CUTS: dict[str, list[dict[str, Any]]] = {
 _BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
 #: `tokenizer.ggml.token_type` of tokens that no text gives.
 _CONTROL = 3
+#: What a token is for, in tokenizer_config.json -> the key of its id.
+_ROLES = {
+    "bos_token": "tokenizer.ggml.bos_token_id",
+    "eos_token": "tokenizer.ggml.eos_token_id",
+    "unk_token": "tokenizer.ggml.unknown_token_id",
+    "pad_token": "tokenizer.ggml.padding_token_id",
+}
 
 
 def read(files: list[Path], folder: Path) -> Found:
-    """The tensors, config.json and tokenizer.json of a Llama. Raises `SourceError`."""
+    """The tensors, config.json and the tokenizer's files of a Llama. Raises `SourceError`."""
     [file] = files
     found = read_gguf(file)
     with read_as(f"{file.name}: not a Llama as it is known here"):
@@ -108,10 +115,24 @@ def _unrotated(own: str, tensor: Tensor, config: Mapping[str, Any]) -> Tensor:
 
 
 def _files(metadata: Mapping[str, Any]) -> dict[str, bytes]:
-    files = {"tokenizer.json": msgspec.json.encode(_tokenizer(metadata))}
+    files = {
+        "tokenizer.json": msgspec.json.encode(_tokenizer(metadata)),
+        "tokenizer_config.json": msgspec.json.encode(_roles(metadata)),
+    }
     if (template := metadata.get("tokenizer.chat_template")) is not None:
         files["chat_template.jinja"] = template.encode()
     return files
+
+
+def _roles(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """What tokenizer.json does not say: by it alone other libraries know no token that ends a text."""
+    tokens = metadata["tokenizer.ggml.tokens"]
+    return {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": metadata["llama.context_length"],
+        "clean_up_tokenization_spaces": False,
+        **{role: tokens[metadata[key]] for role, key in _ROLES.items() if key in metadata},
+    }
 
 
 def _tokenizer(metadata: Mapping[str, Any]) -> dict[str, Any]:
