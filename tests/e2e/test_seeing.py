@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,7 +38,7 @@ def model(folder: Path) -> Any:
 
 @pytest.fixture(scope="module")
 def serving(folder: Path, model: Any) -> Iterator[Serving]:
-    with Serving([str(folder)]) as serving:
+    with Serving([str(folder)], ack_wait_s=2) as serving:
         yield serving
 
 
@@ -60,7 +62,7 @@ def asked(*said: str | Image.Image) -> list[Any]:
     return [{"role": "user", "content": parts}]
 
 
-def expected(model: Any, *said: str | Image.Image) -> tuple[str, int]:
+def expected(model: Any, *said: str | Image.Image, new: int = NEW) -> tuple[str, int]:
     """What the reference says, and the tokens of its prompt."""
     parts = [
         {"type": "text", "text": part} if isinstance(part, str) else {"type": "image"}
@@ -72,7 +74,7 @@ def expected(model: Any, *said: str | Image.Image) -> tuple[str, int]:
     given = dict(model.processor(text=prompt, images=images or None, return_tensors="pt"))
     with torch.inference_mode():
         whole = model.generate(
-            **given, max_new_tokens=NEW, do_sample=False, eos_token_id=None, pad_token_id=0
+            **given, max_new_tokens=new, do_sample=False, eos_token_id=None, pad_token_id=0
         )
     count = given["input_ids"].shape[1]
     text = model.processor.tokenizer.decode(whole[0, count:], skip_special_tokens=True)
@@ -166,3 +168,29 @@ def test_what_is_no_image_is_the_callers_fault(
     ]
     with pytest.raises(openai.BadRequestError, match=says):
         client.chat.completions.create(model="seer", messages=messages, max_tokens=NEW)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("large", [False, True])
+def test_a_stream_about_a_picture_outlives_what_writes_it(
+    client: openai.OpenAI, model: Any, serving: Serving, large: bool
+) -> None:
+    """Its runtime dies, then its worker; a large picture lies in the payload store meanwhile."""
+    noise = np.random.default_rng(4).integers(0, 256, (900, 900, 3), dtype=np.uint8)
+    image = Image.fromarray(noise) if large else PICTURES[0]
+    new = 400
+    text, _ = expected(model, image, "what is it?", new=new)
+    for role in ("runtime", "worker"):
+        stream = client.chat.completions.create(
+            model="seer",
+            messages=asked(image, "what is it?"),
+            temperature=0,
+            max_tokens=new,
+            stream=True,
+        )
+        told = ""
+        for chunk in stream:
+            if not told and chunk.choices and chunk.choices[0].delta.content:
+                os.kill(serving.roles()[role][0], signal.SIGKILL)
+            told += "".join(choice.delta.content or "" for choice in chunk.choices)
+        assert told == text
