@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 
 from shoal.errors import ShoalError
 from shoal.runtimes.sglang.answers import Text
@@ -30,10 +31,15 @@ class Bare:
         batch = asked.batch
         if isinstance(asked, Generate):
             task = self._tasks[batch] = asyncio.create_task(self._carry(asked))
-            task.add_done_callback(lambda _: self._tasks.pop(batch))
+            task.add_done_callback(partial(self._done, batch))
         elif batch in self._tasks:
             self._tasks[batch].cancel()
             self._heard.put_nowait(Generated(batch, "cancelled", 0, 0.0))
+
+    def _done(self, batch: int, task: asyncio.Task[None]) -> None:
+        """The next request may have its number already."""
+        if self._tasks.get(batch) is task:
+            del self._tasks[batch]
 
     async def hear(self) -> FromRuntime:
         """What comes next, of whichever."""
