@@ -229,7 +229,7 @@ class WorkerCore:
                 out += self.units.prepared(unit, lengths, event.of.get(unit, ()), now)
         for name in models:
             self._pulls.prepared(name, now)
-            out += self._give_back(name, now)
+            out += self._give_back(name)
         return out
 
     def _finished(self, event: ev.Finished, now: float) -> list[Instruction]:
@@ -243,10 +243,10 @@ class WorkerCore:
         self._pulls.lead.computed(batch.predicted_s, event.seconds)
         slower = event.seconds / batch.predicted_s
         if slower > SLOW:
-            out += self._give_back(batch.model, now, slower)
+            out += self._give_back(batch.model, slower)
         return out
 
-    def _give_back(self, model: str, now: float, slower: float = 1.0) -> list[Instruction]:
+    def _give_back(self, model: str, slower: float = 1.0) -> list[Instruction]:
         """Give back what turned out to be too much."""
         heads = self._returning.excess(model, slower)
         for head in heads:

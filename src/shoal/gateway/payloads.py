@@ -112,9 +112,7 @@ class Uploads:
             for key, upload in call.uploads.items():
                 if key not in call.begun:
                     upload.cancel()
-            cleaning = background(self._clean(call))
-            self._cleaning.add(cleaning)
-            cleaning.add_done_callback(self._cleaning.discard)
+            background(self._clean(call), self._cleaning)
 
     async def _clean(self, call: Call) -> None:
         await asyncio.wait(call.uploads.values())

@@ -7,13 +7,18 @@ from collections.abc import Coroutine
 from typing import Any
 
 
-def background(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """Run `work`; if it fails, the loop's exception handler is told at once.
+def background(
+    work: Coroutine[Any, Any, None], among: set[asyncio.Task[None]] | None = None
+) -> asyncio.Task[None]:
+    """Run `work`, kept `among` others until it ends; if it fails, the loop's exception handler is told at once.
 
     Whoever keeps the task and never awaits it would else keep its error a secret too.
     """
     task = asyncio.create_task(work)
     task.add_done_callback(_tell)
+    if among is not None:
+        among.add(task)
+        task.add_done_callback(among.discard)
     return task
 
 

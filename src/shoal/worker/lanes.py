@@ -7,9 +7,8 @@ from them is the core's decision.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
 
 from shoal.catalog.card import Card
 from shoal.catalog.resolve import Catalog
@@ -69,7 +68,7 @@ class Lanes:
 
     def start_runtime(self, lane: str, kind: str) -> None:
         """Start a runtime process; `RuntimeStarted` or `RuntimeDied` follows."""
-        self._spawn(self._start(lane, kind))
+        background(self._start(lane, kind), self._tasks)
 
     def kill_runtime(self, lane: str, kind: str) -> None:
         """End a runtime process that hangs; `RuntimeDied` follows."""
@@ -80,7 +79,7 @@ class Lanes:
 
     def fetch(self, model: str, limit_s: float) -> None:
         """Have the files of a model here; `Fetched` or `FetchFailed` follows."""
-        self._spawn(self._fetch(model, limit_s))
+        background(self._fetch(model, limit_s), self._tasks)
 
     async def _fetch(self, model: str, limit_s: float) -> None:
         card = self._catalog.card(model)
@@ -113,7 +112,7 @@ class Lanes:
         """Read the tokenizer, load; `Loaded` or `LoadFailed` follows."""
         kind = self.specs[lane].profile(self._catalog.card(model)).runtime
         self._kinds[lane, model] = kind
-        self._spawn(self._load(lane, model, self._processes[lane, kind]))
+        background(self._load(lane, model, self._processes[lane, kind]), self._tasks)
 
     def evict(self, lane: str, model: str) -> None:
         """Let go of a model; `Evicted` follows, or `RuntimeDied` if its process ends first."""
@@ -137,7 +136,7 @@ class Lanes:
         """Read the processor time of a runtime process; `ProcessorSeen` follows, if it can be."""
         process = self._processes.get((lane, kind))
         if process is not None:
-            self._spawn(self._ask_processor(lane, kind, process))
+            background(self._ask_processor(lane, kind, process), self._tasks)
 
     async def _ask_processor(self, lane: str, kind: str, process: RuntimeProcess) -> None:
         used_s = await processor_s(process.pid)
@@ -148,7 +147,7 @@ class Lanes:
         """End a runtime process gracefully; `RuntimeStopped` follows."""
         process = self._processes.get((lane, kind))
         if process is not None:
-            self._spawn(self._stop(lane, kind, process))
+            background(self._stop(lane, kind, process), self._tasks)
 
     async def _stop(self, lane: str, kind: str, process: RuntimeProcess) -> None:
         await process.stop(STOP_GRACE_S)
@@ -182,11 +181,6 @@ class Lanes:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*(process.stop(grace_s) for process in self._processes.values()))
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = background(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _start(self, lane: str, kind: str) -> None:
         spec = self.specs[lane]

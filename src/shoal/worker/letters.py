@@ -7,8 +7,7 @@ It must not know why a unit is given up.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 import msgspec
 
@@ -60,7 +59,7 @@ class Letters:
     def keep(self, stash: Stash, aside: ev.SetAside) -> None:
         """Store the unit; its answer waits until it is, or clearly cannot be."""
         self._replies.withhold(stash.unit.id)
-        self._spawn(self._keep_unit(stash, aside))
+        background(self._keep_unit(stash, aside), self._tasks)
 
     def keep_unreadable(
         self, delivery: Delivery, error: ProtocolError, then: Callable[[], None]
@@ -72,18 +71,13 @@ class Letters:
         self._metrics.error(error.code)
         letter = DeadLetter(delivery.data, error.code, error.message, self._worker)
         named = f"unreadable.{delivery.stream_sequence}"
-        self._spawn(self._keep(letter, named, lambda kept: then() if kept else None))
+        background(self._keep(letter, named, lambda kept: then() if kept else None), self._tasks)
 
     async def close(self) -> None:
         """Give up what is not stored: its unit was not answered and goes to another worker."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = background(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _keep_unit(self, stash: Stash, aside: ev.SetAside) -> None:
         items = stash.at_fault(aside.items)
