@@ -41,13 +41,30 @@ def media_type(header: bytes) -> bytes:
 
 
 def accepts_msgpack(accept: bytes, sent_msgpack: bool) -> bool:
-    """Whether `Accept` asks for MessagePack; a caller with no wish gets what it sent."""
+    """Whether `Accept` asks for MessagePack; a caller with no wish gets what it sent.
+
+    The greater weight decides (RFC 9110, 12.5.1). Of equal ones a type that is named goes before one
+    that a `*` stands for, and MessagePack before JSON: who names it can read it.
+    """
     if not accept or accept == b"*/*":
         return sent_msgpack
-    types = {media_type(part) for part in accept.split(b",")}
-    if types & MSGPACK_TYPES:
-        return True
-    return sent_msgpack and JSON not in types and b"*/*" in types
+    weights = {media_type(part): _weight(part) for part in accept.split(b",")}
+    other = weights.get(b"application/*", weights.get(b"*/*", 0.0))
+    named = [weights[name] for name in MSGPACK_TYPES if name in weights]
+    msgpack, json = max(named, default=other), weights.get(JSON, other)
+    if msgpack != json:
+        return msgpack > json
+    return msgpack > 0 and (bool(named) or (sent_msgpack and JSON not in weights))
+
+
+def _weight(part: bytes) -> float:
+    """The `q` of one of the types; 1 without one, and where it is no number."""
+    for parameter in part.lower().split(b";")[1:]:
+        name, _, value = parameter.partition(b"=")
+        if name.strip() == b"q":
+            weight = number(value.strip().decode("latin-1"))
+            return 1.0 if weight is None else weight
+    return 1.0
 
 
 def asked_timeout_s(header: str, default_s: float, most_s: float) -> float:
