@@ -93,6 +93,7 @@ class Units:
         held = self._held.get(unit)
         if held is None or held.prepared or held.replied:
             return []
+        held.prepared = True
         head, model = held.head, self._models[held.head.model]
         count_unprepared(model, head, -1)
         new = head.estimate.new_tokens // max(1, head.estimate.items)
@@ -103,7 +104,7 @@ class Units:
             held.of = of
             held.failed = frozenset(o for o, n in zip(of, lengths, strict=True) if not n)
             items = [item for item in items if self.wanted(item)]
-        held.prepared, held.undone, held.unstarted = True, len(items), len(items)
+        held.undone = held.unstarted = len(items)
         model.unhold(head.klass, held.waiting_s)
         if not items:
             held.waiting_s = 0.0
