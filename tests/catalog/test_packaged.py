@@ -6,6 +6,7 @@ import time
 from collections import Counter
 
 import pytest
+import yaml
 
 from shoal.catalog.card import Card
 from shoal.catalog.families import FAMILIES
@@ -48,8 +49,13 @@ def test_no_repository_has_two_cards() -> None:
     assert [source for source, count in sources.items() if count > 1] == []
 
 
-def test_loading_them_all_takes_no_time_that_a_command_would_show() -> None:
-    """Two thirds of a millisecond of processor a card: an eighth of what one took without libyaml."""
-    before = time.process_time()
+def test_loading_them_all_is_a_fraction_of_what_a_parser_in_python_takes() -> None:
+    """What every command does first: an eighth, seen where both took their turns."""
+    texts = [to_yaml(card) for card in CARDS[::5]]
+    start = time.process_time()
+    for text in texts:
+        yaml.load(text, Loader=yaml.SafeLoader)
+    in_python_s = (time.process_time() - start) / len(texts)
+    start = time.process_time()
     Catalog.load()
-    assert time.process_time() - before < 0.003 * len(CARDS)
+    assert (time.process_time() - start) / len(CARDS) < in_python_s / 2
