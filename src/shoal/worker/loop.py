@@ -181,9 +181,8 @@ class Loop:
     def batch_failed(self, lane: str, batch: int, error: ErrorInfo) -> None:
         """A runtime gave a batch back."""
         if error.code != RequestCancelled.code:  # of all of whose texts nobody waits for any more
-            _log.event(
-                "batch_failed", level="warning", lane=lane, code=error.code, error=error.message
-            )
+            told = {"lane": lane, "code": error.code, "error": error.message}
+            _log.event("batch_failed", level="warning", **told)
         self._batches.dropped(batch)
         error = self._texts.refused(batch, error)
         self.emit(ev.BatchFailed(lane, batch, error))
