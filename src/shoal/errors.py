@@ -7,21 +7,14 @@ at the edge where they appear; nothing in here knows HTTP frameworks or sockets.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from typing import ClassVar
 
 import msgspec
 
 #: Longest message; what callers and files say is quoted in them and may be of any length.
 MAX_MESSAGE = 2000
-#: Longest `param`, and longest word that a nearest one is looked for.
+#: Longest `param`.
 MAX_NAME = 200
-#: Most pairs of letters that are compared for it, some 50 ms of them: callers name both sides.
-_MOST_PAIRS = 1_000_000
-#: Fewer letters stand in too many words to tell which is meant.
-_PART = 3
-_SHORT = 4
 
 
 class ErrorInfo(msgspec.Struct, frozen=True, array_like=True):
@@ -264,31 +257,6 @@ class ProtocolError(ShoalError):
     """Bytes on a socket or the queue that do not decode to a known message."""
 
     code = "protocol"
-
-
-def closest(word: str, known: Iterable[str], cutoff: float | None = None) -> str | None:
-    """The known word that is written most alike, or that has `word` in it; None if none is near.
-
-    `cutoff`: least share of letters that both have in order, 0 to 1; None: as the word is long.
-    """
-    if cutoff is None:
-        # Two letters in each other's place leave half of four.
-        cutoff = 0.6 if len(word) > _SHORT else 0.5
-    if not word or len(word) > MAX_NAME:
-        return None  # comparing takes time that grows with its length
-    word, spelled = word.lower(), {name.lower(): name for name in known if len(name) <= MAX_NAME}
-    if len(word) * sum(map(len, spelled)) > _MOST_PAIRS:
-        return None
-    close = difflib.get_close_matches(word, spelled, n=1, cutoff=cutoff)
-    if not close and len(word) >= _PART:
-        close = sorted((name for name in spelled if word in name), key=len)
-    return spelled[close[0]] if close else None
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """`` (did you mean 'x'?)`` for the closest known word, or an empty string."""
-    close = closest(word, known)
-    return "" if close is None else f" (did you mean '{close}'?)"
 
 
 def reason(error: BaseException) -> str:

@@ -8,8 +8,9 @@ import ssl
 from pathlib import Path
 from typing import Any
 
-from shoal.errors import ConfigError, nearest, reason
+from shoal.errors import ConfigError, reason
 from shoal.settings import CommonSettings
+from shoal.spelling import nearest
 
 _USER = re.compile(r"^([a-z]+://)?[^/]*@")
 _SCHEMES = ("nats", "tls", "ws", "wss")

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from shoal.errors import ConfigError, PayloadMissing, Unavailable, nearest
+from shoal.errors import ConfigError, PayloadMissing, Unavailable
+from shoal.spelling import nearest
 from shoal.wire.codec import Buffer
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from shoal.catalog.tasks import (
     GenerateTask,
     ScoreTask,
 )
-from shoal.errors import nearest
+from shoal.spelling import nearest
 
 #: Where in the card (keys from the top), and what is wrong there.
 Problem = tuple[tuple[str, ...], str]

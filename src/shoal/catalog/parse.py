@@ -18,7 +18,8 @@ from yaml.constructor import SafeConstructor
 
 from shoal.catalog.card import Card
 from shoal.catalog.check import problems
-from shoal.errors import CardError, nearest
+from shoal.errors import CardError
+from shoal.spelling import nearest
 from shoal.values import number
 
 #: A card is a page of text. Aliases count each time they are used, so that a file of a few

@@ -11,7 +11,8 @@ import msgspec
 
 from shoal.catalog.card import Card
 from shoal.catalog.parse import read_card
-from shoal.errors import CardError, UnknownModel, nearest
+from shoal.errors import CardError, UnknownModel
+from shoal.spelling import nearest
 
 
 class Catalog:

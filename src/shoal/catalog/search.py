@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from shoal.catalog.card import Card
-from shoal.errors import nearest
+from shoal.spelling import nearest
 
 #: What a card says of a model that was trained on too many languages to name.
 ANY_LANGUAGE = "multilingual"

@@ -18,8 +18,9 @@ from shoal.cli.context import Given
 from shoal.cli.flags import takes
 from shoal.cli.models import CATALOG
 from shoal.cli.output import AsJson, print_json
-from shoal.errors import ConfigError, nearest
+from shoal.errors import ConfigError
 from shoal.settings import CommonSettings, RuntimeSettings, WorkerSettings
+from shoal.spelling import nearest
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -14,7 +14,8 @@ import typer
 from shoal import cores
 from shoal.cli.numbers import decimal, whole
 from shoal.cli.output import AsJson, print_json
-from shoal.errors import ConfigError, nearest
+from shoal.errors import ConfigError
+from shoal.spelling import nearest
 from shoal.values import whole_number
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from shoal.errors import ConfigError, nearest
+from shoal.errors import ConfigError
+from shoal.spelling import nearest
 
 STDIN = "-"
 

@@ -11,7 +11,8 @@ from typing import Any, Literal, get_args, get_origin
 import msgspec
 import numpy as np
 
-from shoal.errors import InvalidRequest, nearest
+from shoal.errors import InvalidRequest
+from shoal.spelling import nearest
 
 
 def taken(options: dict[str, Any], struct: type[msgspec.Struct]) -> dict[str, Any]:

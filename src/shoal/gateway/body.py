@@ -12,7 +12,8 @@ from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_ty
 import msgspec
 import orjson
 
-from shoal.errors import InvalidItem, InvalidRequest, PayloadTooLarge, nearest
+from shoal.errors import InvalidItem, InvalidRequest, PayloadTooLarge
+from shoal.spelling import nearest
 from shoal.values import Encoding
 from shoal.wire.codec import Buffer
 

@@ -13,13 +13,14 @@ from msgspec import Meta
 
 from shoal.catalog.card import Card
 from shoal.catalog.tasks import ExtractTask
-from shoal.errors import InvalidRequest, PayloadTooLarge, ProtocolError, nearest
+from shoal.errors import InvalidRequest, PayloadTooLarge, ProtocolError
 from shoal.gateway.asking import Question
 from shoal.gateway.body import BodyDecoder, ItemLimits, checked_items
 from shoal.gateway.native import ITEM_SCHEMA, NativeRoute
 from shoal.gateway.render import item_shape
 from shoal.gateway.replies import ItemAnswer
 from shoal.gateway.service import Gateway
+from shoal.spelling import nearest
 from shoal.tasks.entities import scheme_of
 from shoal.tasks.schema import read_schema
 from shoal.values import Encoding, ExtractParams, Speech

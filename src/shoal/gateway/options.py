@@ -13,8 +13,9 @@ from msgspec import Meta
 
 from shoal.catalog.card import Card
 from shoal.catalog.tasks import EncodeTask
-from shoal.errors import InvalidRequest, nearest
+from shoal.errors import InvalidRequest
 from shoal.gateway.instructions import Instruction, checked_instruction
+from shoal.spelling import nearest
 from shoal.values import EncodeParams, VectorDType
 
 DTYPES: tuple[str, ...] = get_args(VectorDType)

@@ -7,10 +7,11 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
-from shoal.errors import MethodNotAllowed, NotFound, closest
+from shoal.errors import MethodNotAllowed, NotFound
 from shoal.gateway.envelope import Envelope, native
 from shoal.gateway.request import Request
 from shoal.gateway.response import EventStream, Response
+from shoal.spelling import closest
 
 #: Two paths are alike by what comes after it: `/v1/` alone would make any two of them near.
 _VERSION = re.compile(r"^/+(v[0-9]+/+)*")

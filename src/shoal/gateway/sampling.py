@@ -13,7 +13,8 @@ from typing import Annotated, Any, NoReturn
 import msgspec
 from msgspec import Meta
 
-from shoal.errors import InvalidRequest, PayloadTooLarge, nearest
+from shoal.errors import InvalidRequest, PayloadTooLarge
+from shoal.spelling import nearest
 from shoal.values import GRAMMAR_PARAMS, GenerateParams, GrammarKind
 
 #: Options travel inside every unit. Grammars of 64 KiB are the largest that compile in a second or two.

@@ -11,8 +11,9 @@ from typing import get_args
 
 import msgspec
 
-from shoal.errors import InvalidRequest, nearest
+from shoal.errors import InvalidRequest
 from shoal.gateway.request import Request
+from shoal.spelling import nearest
 from shoal.values import TrafficClass, whole_number
 
 PRIORITY_MOST = 10

@@ -12,10 +12,11 @@ from collections.abc import Collection
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 import shoal
-from shoal.errors import InvalidRequest, ModelLoadFailed, ShoalError, UnknownModel, nearest
+from shoal.errors import InvalidRequest, ModelLoadFailed, ShoalError, UnknownModel
 from shoal.runtimes.base import Generates, OutOfMemory
 from shoal.runtimes.batch import Outputs, size_of
 from shoal.runtimes.process import rss_bytes, trim
+from shoal.spelling import nearest
 from shoal.wire.outputs import to_wires
 from shoal.wire.socket import (
     AddAdapter,

@@ -13,12 +13,13 @@ import sys
 from importlib import import_module
 
 from shoal.cores import yield_cores
-from shoal.errors import ConfigError, ShoalError, nearest
+from shoal.errors import ConfigError, ShoalError
 from shoal.runtimes.base import Runtime
 from shoal.runtimes.packages import told
 from shoal.runtimes.process import die_with_parent
 from shoal.runtimes.server import Server
 from shoal.settings import RuntimeSettings, load
+from shoal.spelling import nearest
 
 #: Kind -> module and class, which is made of a device and a number of threads. A module is imported
 #: only when it is asked for: no kind needs another's packages.

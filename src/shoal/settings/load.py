@@ -13,11 +13,12 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from shoal.errors import ConfigError, nearest
+from shoal.errors import ConfigError
 from shoal.settings.common import CommonSettings
 from shoal.settings.gateway import GatewaySettings
 from shoal.settings.serve import ServeSettings
 from shoal.settings.worker import RuntimeSettings, WorkerSettings
+from shoal.spelling import nearest
 
 ENV_PREFIX = "SHOAL_"
 

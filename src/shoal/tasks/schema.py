@@ -11,7 +11,8 @@ from typing import Any, Literal, NoReturn
 
 import msgspec
 
-from shoal.errors import InvalidRequest, nearest
+from shoal.errors import InvalidRequest
+from shoal.spelling import nearest
 
 Kind = Literal["string", "number", "integer", "boolean", "date"]
 #: Values of a choice.

@@ -14,7 +14,8 @@ from typing import Any, TextIO
 
 import msgspec
 
-from shoal.errors import ConfigError, nearest
+from shoal.errors import ConfigError
+from shoal.spelling import nearest
 
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("auto", "text", "json")

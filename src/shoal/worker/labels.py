@@ -10,7 +10,8 @@ import msgspec
 from shoal.catalog.card import Card
 from shoal.catalog.document import read_json
 from shoal.catalog.tasks import ExtractTask
-from shoal.errors import InvalidRequest, ModelLoadFailed, nearest
+from shoal.errors import InvalidRequest, ModelLoadFailed
+from shoal.spelling import nearest
 from shoal.tasks.labels import Activation, Labels
 from shoal.values import ExtractParams
 

@@ -12,9 +12,10 @@ from shoal.bench.eight_bits import in_8_bits
 from shoal.catalog.card import Card, Profile, RuntimeKind
 from shoal.catalog.fetch import fetch
 from shoal.catalog.resolve import Catalog
-from shoal.errors import ConfigError, nearest
+from shoal.errors import ConfigError
 from shoal.runtimes.packages import missing
 from shoal.settings import CommonSettings
+from shoal.spelling import nearest
 from shoal.worker.models import load_of, loaded_of
 
 #: What an option for cards of one's own says.

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from shoal.errors import ComputeFailed, InvalidRequest, ModelLoadFailed, ShoalError, nearest
+from shoal.errors import ComputeFailed, InvalidRequest, ModelLoadFailed, ShoalError
 from shoal.runtimes.sglang.answers import Answer
 from shoal.runtimes.sglang.client import Client, Gone
 from shoal.runtimes.sglang.launched import Launched, command_of, free_port
@@ -15,6 +15,7 @@ from shoal.runtimes.sglang.loop import Loop
 from shoal.runtimes.sglang.options import options_of
 from shoal.runtimes.sglang.sampling import Able
 from shoal.runtimes.sglang.served import Served, config_of, served_of
+from shoal.spelling import nearest
 from shoal.wire.socket import Load
 
 _POLL_S = 0.2

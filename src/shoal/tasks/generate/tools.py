@@ -8,7 +8,8 @@ from typing import Any, Literal, assert_never
 
 import msgspec
 
-from shoal.errors import InvalidRequest, nearest
+from shoal.errors import InvalidRequest
+from shoal.spelling import nearest
 from shoal.tasks.generate.answer import Answer, Plain
 from shoal.tasks.generate.bare import BareCalls
 from shoal.tasks.generate.conversation import Message, text_in

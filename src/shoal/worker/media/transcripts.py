@@ -12,7 +12,8 @@ import msgspec
 import numpy as np
 
 from shoal.catalog.card import Card
-from shoal.errors import InvalidRequest, ModelLoadFailed, nearest, reason
+from shoal.errors import InvalidRequest, ModelLoadFailed, reason
+from shoal.spelling import nearest
 from shoal.tasks.transcript import Transcript
 from shoal.values import Speech
 from shoal.worker.media.decoding import Decoded

@@ -13,7 +13,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.errors import ModelLoadFailed, nearest
+from shoal.errors import ModelLoadFailed
+from shoal.spelling import nearest
 from shoal.wire.outputs import Output
 
 Floats = NDArray[np.float32]

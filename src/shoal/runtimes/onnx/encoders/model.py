@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.errors import ErrorInfo, InvalidItem, ModelLoadFailed, SourceError, nearest
+from shoal.errors import ErrorInfo, InvalidItem, ModelLoadFailed, SourceError
 from shoal.runtimes.batch import Batch, Outputs
 from shoal.runtimes.onnx.encoders.heads import Floats, Head, Value, heads_of
 from shoal.runtimes.onnx.export.architecture import Architecture, architecture
@@ -21,6 +21,7 @@ from shoal.runtimes.onnx.export.encoder import INPUTS
 from shoal.runtimes.onnx.export.graph import GRAPH
 from shoal.runtimes.onnx.session import Session
 from shoal.runtimes.passes import passes, restored
+from shoal.spelling import nearest
 from shoal.wire.outputs import Output
 from shoal.wire.socket import Load
 

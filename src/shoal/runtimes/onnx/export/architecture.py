@@ -12,7 +12,8 @@ from typing import Literal, TypeVar
 import msgspec
 
 from shoal.catalog.depth import unlikely_depth
-from shoal.errors import SourceError, nearest
+from shoal.errors import SourceError
+from shoal.spelling import nearest
 
 #: Between the two last products of a layer -> an ONNX operation and how it approximates.
 ACTIVATIONS = {"gelu": "none", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh", "relu": ""}

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from shoal.catalog import cache
-from shoal.errors import ConfigError, nearest
+from shoal.errors import ConfigError
 from shoal.runtimes.onnx.encoders.heads import Value, heads_of
 from shoal.runtimes.onnx.export.architecture import Architecture, architecture
 from shoal.runtimes.onnx.export.encoder import Encoder
@@ -20,6 +20,7 @@ from shoal.runtimes.onnx.export.graph import GRAPH, WEIGHTS, GraphWriter
 from shoal.runtimes.onnx.export.kept import MadeOf, prune, record
 from shoal.runtimes.onnx.export.products import PRODUCTS, Weights
 from shoal.runtimes.onnx.export.tensors import Tensors
+from shoal.spelling import nearest
 
 #: Values that are made of each item's first token alone.
 _OF_FIRST: set[Value] = {"first", "sequence"}

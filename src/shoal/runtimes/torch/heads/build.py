@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shoal.errors import ModelLoadFailed, nearest
+from shoal.errors import ModelLoadFailed
 from shoal.runtimes.torch.heads.base import Build, Ground, Head
 from shoal.runtimes.torch.heads.colbert import colbert
 from shoal.runtimes.torch.heads.dense import dense
@@ -15,6 +15,7 @@ from shoal.runtimes.torch.heads.spans import spans
 from shoal.runtimes.torch.heads.splade import splade
 from shoal.runtimes.torch.heads.transcript import transcript
 from shoal.runtimes.torch.heads.yes_no import yes_no
+from shoal.spelling import nearest
 
 #: The head of a model that generates, which is none of these: what it says is no row of a batch.
 GENERATE = "generate"

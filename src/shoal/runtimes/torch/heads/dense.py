@@ -7,11 +7,12 @@ from typing import Any
 import msgspec
 from torch import Tensor
 
-from shoal.errors import ModelLoadFailed, nearest
+from shoal.errors import ModelLoadFailed
 from shoal.runtimes.torch.heads.base import Ground, Head, HeadOutput, read_options
 from shoal.runtimes.torch.heads.pooling import POOLINGS
 from shoal.runtimes.torch.heads.projections import Projections
 from shoal.runtimes.torch.packed import Packed
+from shoal.spelling import nearest
 
 
 class DenseOptions(msgspec.Struct, frozen=True):

@@ -14,12 +14,13 @@ from typing import Any, Literal
 import msgspec
 import torch
 
-from shoal.errors import ModelLoadFailed, nearest
+from shoal.errors import ModelLoadFailed
 from shoal.runtimes.batch import Beginning
 from shoal.runtimes.torch.configs import read_config
 from shoal.runtimes.torch.heads.base import Ground, Head, HeadOutput, read_options
 from shoal.runtimes.torch.heads.writing import HEARD, Rules, Text, Writer
 from shoal.runtimes.torch.packed import Packed
+from shoal.spelling import nearest
 
 #: In place of an id, where the temperature stands.
 _TEMPERATURE = -1

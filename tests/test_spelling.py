@@ -1,6 +1,6 @@
 import pytest
 
-from shoal.errors import closest, nearest
+from shoal.spelling import closest, nearest
 
 MODELS = [
     "all-MiniLM-L6-v2",
