@@ -177,8 +177,10 @@ def test_a_long_query_is_not_tokenized_whole_for_each_document(save: Save) -> No
     preparer = TextPreparer(card, save(roberta_like()))
     query = "bird fish " * 200_000
     start = time.process_time()
+    roberta_like().encode_batch_fast([query])
+    whole_s, start = time.process_time() - start, time.process_time()
     outcomes = scored(preparer, query, *(["fish"] * 30))
-    assert time.process_time() - start < 1, "the whole takes as long once"
+    assert time.process_time() - start < 3 * whole_s
     assert [o.ids.tolist() for o in outcomes if isinstance(o, Prepared) and o.ids is not None] == (
         [one(preparer, "bird fish " * 9, "fish").ids.tolist()] * 30  # type: ignore[union-attr]
     )

@@ -92,8 +92,10 @@ def test_what_is_too_long_is_refused_before_it_is_tokenized(save: Save) -> None:
     preparer = TextPreparer(CARD, save(bert_like()))
     items: list[Item] = ["fish", "a " * (1 << 23), [5] * (1 << 20), "a bird"]
     start = time.process_time()
+    bert_like().encode_batch_fast(["a " * (1 << 19)])
+    a_sixteenth_s, start = time.process_time() - start, time.process_time()
     first, long, ids, last = preparer.prepare(items, TokenizeParams())
-    assert time.process_time() - start < 0.5
+    assert time.process_time() - start < a_sixteenth_s
     assert isinstance(first, Prepared) and isinstance(last, Prepared)
     assert first.length == 3 and last.length == 4
     assert isinstance(long, InvalidItem) and isinstance(ids, InvalidItem)
