@@ -63,7 +63,7 @@ class Serving:
 
     def shoal(self, *args: str) -> str:
         """Run another command beside it."""
-        command = [sys.executable, "-m", "shoal.cli", *args]
+        command = [sys.executable, "-m", "shoal", *args]
         return subprocess.run(
             command, env=self.env, check=True, capture_output=True
         ).stdout.decode()
@@ -74,6 +74,17 @@ class Serving:
         except httpx.TransportError:
             return False
         return answer.status_code == 200
+
+    def signal(self, part: str, number: signal.Signals) -> Callable[[], bool]:
+        """To the one process below it whose command has `part`; tells whether another is there for it."""
+        pid = self._child(part)
+        assert pid, f"{part} runs"  # a signal to 0 goes to the tests themselves
+        os.kill(pid, number)
+        return lambda: self._child(part) not in (0, pid)
+
+    def _child(self, part: str) -> int:
+        found = descendants(self.process.pid)
+        return next((pid for pid, command in found.items() if part in command), 0)
 
     def interrupt(self) -> int:
         self.process.send_signal(signal.SIGINT)
@@ -88,7 +99,7 @@ def serve(tmp_path: Path, *args: str) -> Iterator[Serving]:
     Tokenizer(models.WordLevel({"a": 0, "[UNK]": 1}, "[UNK]")).save(
         str(tmp_path / "tokenizer.json")
     )
-    command = [sys.executable, "-m", "shoal.cli", "serve", "fake", "--catalog", str(card)]
+    command = [sys.executable, "-m", "shoal", "serve", "fake", "--catalog", str(card)]
     log = tmp_path / "serve.log"
     with log.open("wb") as file:
         process = subprocess.Popen(

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -30,7 +29,7 @@ from shoal.wire import subjects
 from shoal.wire.codec import encode
 from shoal.wire.queue import DeadLetter, Payload, Unit
 from tests.cli import serving as module
-from tests.cli.serving import Serving, descendants, serve, until
+from tests.cli.serving import Serving, serve, until
 
 CARD = """
 name: fake
@@ -51,7 +50,7 @@ def serving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serving
 
 
 def dead(serving: Serving, *args: str, code: int = 0) -> str:
-    command = [sys.executable, "-m", "shoal.cli", "dead", *args]
+    command = [sys.executable, "-m", "shoal", "dead", *args]
     done = subprocess.run(command, env=serving.env, capture_output=True, text=True, timeout=60)
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr
@@ -93,22 +92,10 @@ def test_a_letter_whose_cause_is_mended_goes(serving: Serving, tmp_path: Path) -
 
     mended = CARD.replace(", crash: bomb", "")
     (tmp_path / "fake.yaml").write_text(mended)
-    restart(serving, "cli worker")
+    until(serving.signal("shoal worker", signal.SIGKILL), "the worker is back")
     assert "answered" in dead(serving, "replay", "--all")
     assert listed(serving) == []
     assert "say which letter" in dead(serving, "replay", code=2)
-
-
-def restart(serving: Serving, part: str) -> None:
-    """Kill a process of the deployment, which starts it again."""
-
-    def child() -> int:
-        found = descendants(serving.process.pid)
-        return next((pid for pid, command in found.items() if part in command), 0)
-
-    old = child()
-    os.kill(old, signal.SIGKILL)
-    until(lambda: child() not in (0, old), f"{part} is back")
 
 
 def unit(**changes: Any) -> Unit:

@@ -10,7 +10,7 @@ from shoal.cli.main import app
 
 
 def shoal(*args: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "shoal.cli", *args]
+    command = [sys.executable, "-m", "shoal", *args]
     env = {**os.environ, **environ}
     return subprocess.run(command, capture_output=True, text=True, env=env, check=False)
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import signal
 import socket
 import sys
@@ -15,11 +14,6 @@ from shoal.worker.memory import CPU_SHARE, usable_bytes
 from tests.cli.serving import Serving, descendants, living, serve, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-
-
-def child(serving: Serving, part: str) -> int:
-    found = descendants(serving.process.pid)
-    return next((pid for pid, command in found.items() if part in command), 0)
 
 
 def test_it_answers_tells_and_leaves_nothing(tmp_path: Path) -> None:
@@ -60,10 +54,8 @@ def test_workers_of_one_machine_share_its_memory(tmp_path: Path) -> None:
 def test_what_is_killed_comes_back_in_its_place(tmp_path: Path) -> None:
     with serve(tmp_path) as serving:
         running = serving.up()
-        for part in ("cli gateway", "cli worker", "nats-server"):
-            pid = child(serving, part)
-            os.kill(pid, signal.SIGKILL)
-            until(lambda p=part, old=pid: child(serving, p) not in (0, old), f"{part} is back")  # type: ignore[misc]
+        for part in ("shoal gateway", "shoal worker", "nats-server"):
+            until(serving.signal(part, signal.SIGKILL), f"{part} is back")
             until(lambda: serving.answers(running["url"]), f"answers after {part} was killed")
         assert serving.log.count("was killed by SIGKILL; starting it again") == 3
         assert serving.interrupt() == 0
@@ -82,7 +74,7 @@ def test_a_second_interrupt_does_not_wait(tmp_path: Path) -> None:
     with serve(tmp_path, "--drain-s", "60") as serving:
         url = serving.up()["url"]
         started = descendants(serving.process.pid)
-        os.kill(child(serving, "cli worker"), signal.SIGSTOP)  # so that draining cannot end
+        serving.signal("shoal worker", signal.SIGSTOP)  # so that draining cannot end
         with contextlib.suppress(httpx.TransportError):  # accepted, then the gateway is killed
             assert _ask_and_interrupt_twice(serving, url) == 503  # it heard the interrupt first
         serving.process.wait(20)

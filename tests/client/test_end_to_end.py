@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import subprocess
 import threading
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 import shoal
 from shoal.client import Limits
 from shoal.errors import InvalidItem, UnknownModel
-from tests.cli.serving import Serving, descendants, serve, until
+from tests.cli.serving import Serving, serve, until
 
 TEXTS = [f"text {n}" for n in range(300)]
 
@@ -87,8 +86,7 @@ def test_a_worker_killed_under_way_costs_no_answer(serving: Serving, client: sho
     thread = threading.Thread(target=encode)
     thread.start()
     assert answered.wait(30)
-    (worker,) = [p for p, c in descendants(serving.process.pid).items() if "cli worker" in c]
-    os.kill(worker, signal.SIGKILL)
+    serving.signal("shoal worker", signal.SIGKILL)
     thread.join(60)
     np.testing.assert_allclose(vectors[0], np.tile(client.encode("fake", TEXTS), (5, 1)), atol=1e-6)
 

@@ -16,7 +16,7 @@ from .scripted import ScriptedGateway, until
 async def process_of(
     broker_url: str, *flags: str, stderr: int | None = None, **variables: str
 ) -> Process:
-    command = (sys.executable, "-m", "shoal.cli", "worker", "--broker-url", broker_url, *flags)
+    command = (sys.executable, "-m", "shoal", "worker", "--broker-url", broker_url, *flags)
     return await asyncio.create_subprocess_exec(*command, env=os.environ | variables, stderr=stderr)
 
 

@@ -153,6 +153,6 @@ def _role(command: list[str]) -> str | None:
         return "broker"
     if "shoal.runtimes.serve" in command:
         return "runtime"
-    if "shoal.cli" in command:
+    if "shoal" in command:
         return next((role for role in ("gateway", "worker") if role in command), None)
     return None

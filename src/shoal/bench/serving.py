@@ -53,7 +53,7 @@ class Serving(Child):
             settings["catalog"] = self._written(cards)
         super().__init__(
             "shoal serve",
-            [sys.executable, "-m", "shoal.cli", "serve", *arguments, *_flags(settings)],
+            [sys.executable, "-m", "shoal", "serve", *arguments, *_flags(settings)],
             Path(self._home.name) / "serve.log",
             {**without_settings(), "XDG_STATE_HOME": self._home.name, **(environment or {})},
         )

@@ -57,7 +57,7 @@ def server(model: str, console: Console) -> Iterator[Running]:
     log.unlink()
 
 
-_SERVE = [sys.executable, "-m", "shoal.cli", "serve", "--port", "0", "--log-format", "text"]
+_SERVE = [sys.executable, "-m", "shoal", "serve", "--port", "0", "--log-format", "text"]
 
 
 def _wait_until_up(process: subprocess.Popen[bytes], log: Path, console: Console) -> Running:

@@ -120,7 +120,7 @@ class Stack:
     def _keeper(self, name: str, role: str, settings: dict[str, Any], drain_s: float) -> Keeper:
         shared = {"broker_url": self.broker_url, "payload_url": _payload_url(self._plan)}
         env = child_environment(self._plan.given, {**settings, **shared})
-        command = [sys.executable, "-m", "shoal.cli", role]
+        command = [sys.executable, "-m", "shoal", role]
         return Keeper(name, Child(command, env, drain_s + STOP_MARGIN_S), self._report)
 
 

@@ -79,11 +79,11 @@ class Cluster:
         port = free_port()
         settings = {"pool": pool, "models": ",".join(models), "lanes": ",".join(["cpu"] * lanes)}
         settings |= {"on_demand": "false", "threads": "1", "health_port": str(port)}
-        return self._start(["shoal.cli", "worker"], port, settings)
+        return self._start(["shoal", "worker"], port, settings)
 
     def gateway(self, pool: str, router: Sequence[str] = ()) -> Process:
         """A gateway, or a push router with these arguments."""
-        command = ["shoal.bench.topology.router", *router] if router else ["shoal.cli", "gateway"]
+        command = ["shoal.bench.topology.router", *router] if router else ["shoal", "gateway"]
         port = free_port()
         return self._start(command, port, {"pool": pool, "port": str(port)})
 
