@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from PIL import Image
 
 import shoal
 from shoal.bench.serving import Serving
+from shoal.core.pulsing import PULSE_S
 from tests.worker.media.drawn import picture, saved
 from tests.worker.media.tiny import smolvlm
 
@@ -191,6 +194,18 @@ def test_a_stream_about_a_picture_outlives_what_writes_it(
         told = ""
         for chunk in stream:
             if not told and chunk.choices and chunk.choices[0].delta.content:
-                os.kill(serving.roles()[role][0], signal.SIGKILL)
+                kill_in_the_middle(serving, role)
             told += "".join(choice.delta.content or "" for choice in chunk.choices)
         assert told == text
+
+
+def kill_in_the_middle(serving: Serving, role: str) -> None:
+    """Its runtime writes nothing meanwhile, and the worker says that it is not over."""
+    roles = serving.roles()
+    (runtime,) = roles["runtime"]
+    os.kill(runtime, signal.SIGSTOP)
+    time.sleep(3 * PULSE_S)  # so old is what a worker tells at most
+    assert serving.worker_counters()["shoal_worker_units_held"] == 1
+    os.kill(roles[role][0], signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(runtime, signal.SIGCONT)

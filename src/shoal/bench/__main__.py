@@ -23,6 +23,7 @@ from shoal.bench.benchmark import Benchmark
 from shoal.bench.cold import measure as cold
 from shoal.bench.generating import measure as generating
 from shoal.bench.generating import plot as generating_plot
+from shoal.bench.generating import seeing
 from shoal.bench.heads import measure as heads
 from shoal.bench.packing import cycles
 from shoal.bench.packing import measure as packing
@@ -82,6 +83,13 @@ BENCHMARKS: dict[str, Benchmark[Any, Any]] = {
         generating.table,
         generating.Plan(rounds=1, new_tokens=16, long_tokens=256),
         generating_plot.write,
+    ),
+    "seeing": Benchmark(
+        "How long do texts pause while a picture in a conversation beside them is looked at?",
+        seeing.Plan(),
+        seeing.measure,
+        seeing.table,
+        seeing.Plan(rounds=1, streams=3, new_tokens=8),
     ),
     "served": Benchmark(
         "Texts through `shoal serve` and through llama.cpp's own server: tokens a second, first token.",

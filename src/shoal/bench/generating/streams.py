@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from shoal.bench.failure import BenchFailed
-from shoal.wire.arrays import from_wire, to_wire
+from shoal.wire.arrays import Array, from_wire, to_wire
 from shoal.wire.socket import CancelBatch, Chunk, Failed, FromRuntime, Generate, Generated, Sampling
 
 
@@ -21,12 +21,14 @@ class Asked(msgspec.Struct, frozen=True):
     Attributes:
         after: it is asked once so many tokens of all came.
         beside: it is called off once all that are not are over.
+        images: uint8 [images, height, width, 3], that stand among its tokens.
     """
 
     prompt: list[int]
     new_tokens: int
     after: int = 0
     beside: bool = False
+    images: Array | None = None
 
 
 class Stream(msgspec.Struct):
@@ -74,7 +76,8 @@ async def streams(runtime: Asks, model: str, asked: list[Asked], seed: int) -> l
             found[number] = Stream(time.perf_counter() - began)
             prompt = to_wire(np.array(one.prompt, np.int32))
             sampling = Sampling(one.new_tokens, temperature=0.0, seed=seed)
-            runtime.send(Generate(number, model, prompt, sampling))
+            inputs = None if one.images is None else [one.images]
+            runtime.send(Generate(number, model, prompt, sampling, inputs=inputs))
         match message := await runtime.hear():
             case Chunk():
                 ids = from_wire(message.tokens).tolist()
