@@ -253,9 +253,12 @@ async def test_a_probe_that_asks_for_what_no_model_does_ends_no_worker(
 ) -> None:
     worker = await start_worker()
     worker._lanes.preparers["fake"] = cast(Preparer, Refusing())
-    worker._lanes._hearing.computed_at.clear()
     assert worker._report is not None
-    assert await worker._report.missing() == ["lane cpu: it does no such task"]
+    said: list[str] = []
+    while not said:  # the worker's own first probe may still be under way, and tell of its pass
+        worker._lanes._hearing.computed_at.clear()
+        said = await worker._report.missing()
+    assert said == ["lane cpu: it does no such task"]
 
 
 async def test_health_rests_on_a_forward_pass(
