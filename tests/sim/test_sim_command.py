@@ -41,6 +41,16 @@ def test_one_run_at_a_load_measures_as_many_requests_as_asked() -> None:
         assert 0 < outcome["p50_s"] <= outcome["p99_s"] < 0.1
 
 
+def test_a_given_setting_is_not_searched() -> None:
+    args = ["sim", "--workload", "one", "--workers", "1", "--device", "cpu", "--seeds", "1", "--json"]
+    args += ["--near", "0.9", "--rules", "affinity,pools", "--spread", "2", "--spill-ms", "30"]
+    result = CliRunner().invoke(app, args)
+    assert result.exit_code == 0, result.output
+    planned, pools = msgspec.json.decode(result.stdout)["results"]
+    assert (planned["setting"]["spread"], planned["setting"]["spill_s"]) == (2.0, 0.03)
+    assert pools["setting"] is None
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
@@ -49,6 +59,8 @@ def test_one_run_at_a_load_measures_as_many_requests_as_asked() -> None:
         (["--device", "tpu"], "gpu, cpu"),
         (["--workers", "8,x"], "'x' is no number"),
         (["--load", "0.5", "--plot", "knees.svg"], "none is searched"),
+        (["--spread", "2"], "give both"),
+        (["--spill-ms", "20"], "give both"),
     ],
 )
 def test_wrong_flags_are_told(args: list[str], said: str) -> None:

@@ -51,6 +51,21 @@ def sim(
             help="Search knees around this share of capacity first: about half the runs if they are there.",
         ),
     ] = None,
+    spread: Annotated[
+        float | None,
+        typer.Option(
+            parser=decimal(0.1, 100.0),
+            help="Do not search settings of the affinity rules: replicas, times a model's share. "
+            "With --spill-ms.",
+        ),
+    ] = None,
+    spill_ms: Annotated[
+        float | None,
+        typer.Option(
+            parser=decimal(0.0, 1e6),
+            help="Work in the best replica above which they spill. With --spread.",
+        ),
+    ] = None,
     load: Annotated[
         float | None,
         typer.Option(
@@ -89,8 +104,9 @@ def sim(
     kinds = _chosen("device", device.split(","), DEVICES)
     chosen = _chosen("rules", rules.split(",") if rules else list(RULES), RULES)
     processes = processes or cores.usable()
+    setting = _setting(spread, spill_ms)
     cells = [
-        table.Cell(name, kind, size, rule, seeds, models, near)
+        table.Cell(name, kind, size, rule, seeds, models, near, setting)
         for name in names
         if name != "memory" or load is not None
         for kind in kinds
@@ -196,6 +212,14 @@ def _chosen(what: str, given: list[str], known: Iterable[Known]) -> list[Known]:
                 f"there are {', '.join(by_name)}"
             )
     return [by_name[name] for name in names]
+
+
+def _setting(spread: float | None, spill_ms: float | None) -> tuple[float, float] | None:
+    if spread is None and spill_ms is None:
+        return None
+    if spread is None or spill_ms is None:
+        raise ConfigError("--spread and --spill-ms are one setting: give both, or none to search")
+    return spread, spill_ms / 1000
 
 
 def _number(text: str) -> int:

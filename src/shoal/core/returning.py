@@ -83,10 +83,12 @@ class Returning:
     def excess(self, name: str, slower: float = 1.0) -> list[UnitHead]:
         """What of this model is too much, if all takes `slower` times the predicted."""
         hosts = len(self._hosts(name))
-        if not hosts or self._models[name].spec.sequences:
+        if not hosts or not self._elsewhere(name):
+            return []
+        if self._models[name].spec.sequences:
             return []  # of sequences no more are asked for than there are places
         batches = slower * sum(map(self._batches, self._waiting())) / hosts
-        if batches <= FULL or not self._elsewhere(name):
+        if batches <= FULL:
             return []
         part = slower / self._models[name].batch_s / hosts
         heads: list[UnitHead] = []

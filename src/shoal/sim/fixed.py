@@ -9,11 +9,9 @@ import msgspec
 
 from shoal.sim.knee import WARM_GOALS
 from shoal.sim.meter import Outcome
-from shoal.sim.rules import RULES
 from shoal.sim.run import run
 from shoal.sim.stage import Span
 from shoal.sim.table import Cell
-from shoal.sim.tuning import tuned
 
 HEAD = (
     "workload",
@@ -42,7 +40,7 @@ class AtLoad(msgspec.Struct, frozen=True):
 def compute_at(cell: Cell, load: float, requests: int) -> AtLoad:
     """Measure so many requests a seed, after those that warm it up; in a process of its own."""
     world = cell.scenario
-    rule = tuned(world, RULES[cell.rule])
+    rule = cell.tuned()
     rate = load * world.capacity
     span = Span(WARM_GOALS * world.goal_s, requests / rate)
     outcomes = [run(world, rule, rate, span, seed) for seed in range(1, cell.seeds + 1)]

@@ -38,7 +38,8 @@ Work = tuple[Callable[..., T], tuple[object, ...]]
 class Cell(msgspec.Struct, frozen=True):
     """What to compute: one rule (or way to evict) in one scenario, over some seeds.
 
-    `near`: a share of capacity to search the knee around.
+    `near`: a share of capacity to search the knee around. `setting`: spread and spill seconds of the
+    affinity rules, found elsewhere; None: they are searched for.
     """
 
     workload: Name
@@ -48,10 +49,21 @@ class Cell(msgspec.Struct, frozen=True):
     seeds: int
     models: int | None = None
     near: float | None = None
+    setting: tuple[float, float] | None = None
 
     @property
     def scenario(self) -> Scenario:
         return scenario(self.workload, DEVICES[self.device], self.workers, self.models)
+
+    def tuned(self) -> Rule:
+        """The rule with its settings for this scenario: those given, or the best that are found."""
+        rule = RULES[self.rule]
+        if not rule.tuned:
+            return rule
+        if self.setting is None:
+            return tuned(self.scenario, rule, self.near)
+        spread, spill_s = self.setting
+        return msgspec.structs.replace(rule, spread=spread, spill_s=spill_s)
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -77,7 +89,7 @@ class Result(msgspec.Struct, frozen=True):
 def compute(cell: Cell) -> Result:
     """Search the knee of each seed; runs in a process of its own."""
     world = cell.scenario
-    rule = tuned(world, RULES[cell.rule])
+    rule = cell.tuned()
     knees: list[Knee | None] = []
     for seed in range(1, cell.seeds + 1):
         near = next((knee.load for knee in knees if knee is not None), cell.near)

@@ -20,26 +20,32 @@ SPILL_BATCHES = (0.5, 1.5, 4.0)
 STEP = 1.04
 
 
-def tuned(scenario: Scenario, rule: Rule) -> Rule:
-    """The rule with the settings that carry the most load here; one model has nothing to tune."""
-    if not rule.tuned or len(scenario.models) == 1:
+def tuned(scenario: Scenario, rule: Rule, near: float | None = None) -> Rule:
+    """The rule with the settings that carry the most load here; one model has nothing to tune.
+
+    `near`: a share of capacity to search the first setting's knee around.
+    """
+    if len(scenario.models) == 1:
         return rule
     batch_s = scenario.models[0].budget.seconds
     best: tuple[Rule, Knee | None] | None = None
     for spread in SPREADS:
         for batches in SPILL_BATCHES:
             setting = msgspec.structs.replace(rule, spread=spread, spill_s=batches * batch_s)
-            best = _better(scenario, setting, best)
+            best = _better(scenario, setting, best, near)
     assert best is not None
     return best[0]
 
 
 def _better(
-    scenario: Scenario, setting: Rule, best: tuple[Rule, Knee | None] | None
+    scenario: Scenario,
+    setting: Rule,
+    best: tuple[Rule, Knee | None] | None,
+    near: float | None,
 ) -> tuple[Rule, Knee | None]:
     """`best`, or `setting` with as high a load as it can carry beyond that."""
     if best is None or best[1] is None:
-        return setting, knee_of(scenario, setting, SEED)
+        return setting, knee_of(scenario, setting, SEED, near)
     while best[1] is not None:
         load = best[1].load * STEP
         outcome = at_load(scenario, setting, load, SEED)
