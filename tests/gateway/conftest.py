@@ -163,6 +163,7 @@ async def running_gateway(
         yield served
 
 
-@pytest.fixture
-def gateway(running_gateway: Served, worker: ScriptedWorker) -> Served:
+@pytest_asyncio.fixture(loop_scope="session")
+async def gateway(running_gateway: Served, worker: ScriptedWorker) -> Served:
+    await until(lambda: not running_gateway.app.gateway.missing())
     return running_gateway

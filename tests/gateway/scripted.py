@@ -195,10 +195,19 @@ class ScriptedWorker:
     async def purge(self) -> None:
         """Take off the queue what nobody waits for any more: it would come again later."""
         for klass in subjects.CLASSES:
-            purged = await self.connection.api(
-                f"STREAM.PURGE.{subjects.stream(klass)}", {}, _Purged
-            )
-            assert purged.success
+            assert (await self._purged(klass)).success
+
+    async def _purged(self, klass: TrafficClass) -> _Purged:
+        """The connection may be lost just now: while tests without this loop run for minutes, nobody
+        answers the broker's pings."""
+        for _ in range(300):
+            try:
+                return await self.connection.api(
+                    f"STREAM.PURGE.{subjects.stream(klass)}", {}, _Purged
+                )
+            except Unavailable:
+                await asyncio.sleep(0.1)
+        raise AssertionError("the broker did not come back")
 
     async def __aenter__(self) -> ScriptedWorker:
         self.connection = await Connection.open(self.settings, "scripted-worker")

@@ -42,7 +42,18 @@ def test_one_run_at_a_load_measures_as_many_requests_as_asked() -> None:
 
 
 def test_a_given_setting_is_not_searched() -> None:
-    args = ["sim", "--workload", "one", "--workers", "1", "--device", "cpu", "--seeds", "1", "--json"]
+    args = [
+        "sim",
+        "--workload",
+        "one",
+        "--workers",
+        "1",
+        "--device",
+        "cpu",
+        "--seeds",
+        "1",
+        "--json",
+    ]
     args += ["--near", "0.9", "--rules", "affinity,pools", "--spread", "2", "--spill-ms", "30"]
     result = CliRunner().invoke(app, args)
     assert result.exit_code == 0, result.output
