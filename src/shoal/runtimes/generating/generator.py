@@ -164,8 +164,8 @@ class Generator(ABC, Generic[R]):
         parts = [Part(text, text.computed, len(text.tokens)) for text in texts]
         if not reads:
             return parts
-        room = self._pace.rows(beside=bool(texts))
         prompts = [s for s in self._running if not s.length]
+        room = self._pace.rows(len(prompts), len(texts))
         return parts + (self._pieces if self._bounds.begin is None else _whole)(prompts, room)
 
     def _pieces(self, sequences: list[Sequence[R]], room: int) -> list[Part[R]]:

@@ -1,7 +1,8 @@
 """How many tokens of prompts a pass takes, so that texts under way go on without a long pause.
 
 What they add to a pass is learnt, and what a pass without them takes: where that is long, since the weights
-pass by once however few rows there are, so may the prompts' part be. Sizes are powers of two, for which
+pass by once however few rows there are, so may the prompts' part be, and longer still where many prompts wait beside
+few texts. Sizes are powers of two, for which
 products keep their kernels.
 """
 
@@ -24,13 +25,19 @@ class Pace:
         self._row_s, self._most = row_s, most
         self._texts_s = 0.0  # of a pass without prompts
 
-    def room_s(self, *, beside: bool) -> float:
-        """Of the next pass, what prompts may add; `beside`: texts go on in it."""
-        return max(_BESIDE_S, self._texts_s) if beside else _ALONE_S
+    def room_s(self, prompts: int, texts: int) -> float:
+        """What so many prompts may add to the next pass, in which so many texts go on.
 
-    def rows(self, *, beside: bool) -> int:
-        """Of prompts, in the next pass."""
-        room_s = self.room_s(beside=beside)
+        Where more wait for their first token than for the next one, theirs comes first.
+        """
+        if not texts:
+            return _ALONE_S
+        turn_s = min(_ALONE_S, self._texts_s * prompts / texts)
+        return max(_BESIDE_S, self._texts_s, turn_s)
+
+    def rows(self, prompts: int, texts: int) -> int:
+        """Of these prompts, in the next pass."""
+        room_s = self.room_s(prompts, texts)
         size = min(_LEAST, self._most)
         while 2 * size <= min(room_s / self._row_s, self._most):
             size *= 2

@@ -180,7 +180,7 @@ def _slow(monkeypatch: pytest.MonkeyPatch, told: Callable[[], object]) -> None:
             yield rows
 
     monkeypatch.setattr(Pictures, "look", telling)
-    monkeypatch.setattr(Pace, "room_s", lambda self, *, beside: 0.0)
+    monkeypatch.setattr(Pace, "room_s", lambda self, prompts, texts: 0.0)
 
 
 def _step(runtime: TorchRuntime, chunks: dict[int, list[Chunk]]) -> list[Chunk]:

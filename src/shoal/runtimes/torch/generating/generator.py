@@ -138,7 +138,7 @@ class Generator(generator.Generator[Range]):
         if self._images is None:
             return False
         prompts = [sequence for sequence in self._running if not sequence.length]
-        room_s = self._pace.room_s(beside=len(prompts) < len(self._running))
+        room_s = self._pace.room_s(len(prompts), len(self._running) - len(prompts))
         try:
             with torch.inference_mode():
                 return self._images.look(prompts, room_s)
