@@ -97,6 +97,14 @@ async def test_a_head_without_an_end_is_431(gateway: Served, endless: bytes) -> 
     assert error_of(await answer(gateway, *pieces)) == (431, "head_too_large")
 
 
+@pytest.mark.parametrize("step", [10_000, 2**20])
+async def test_a_path_that_is_too_long_is_431(gateway: Served, step: int) -> None:
+    """However it arrives: the parser reads no path over 64 KiB."""
+    head = b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n"
+    pieces = [head[i : i + step] for i in range(0, len(head), step)]
+    assert error_of(await answer(gateway, *pieces)) == (431, "head_too_large")
+
+
 async def test_a_head_that_does_not_come_is_408(
     gateway: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,6 +71,12 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         trace.tracer("http://127.0.0.1:4318", "x")
 
 
+@pytest.mark.parametrize("endpoint", ["x", "collector:4318", "grpc://collector:4317", "http://"])
+def test_an_endpoint_that_is_no_address_is_told(endpoint: str) -> None:
+    with pytest.raises(ConfigError, match="is no HTTP address"):
+        trace.tracer(endpoint, "x")
+
+
 class Collector(http.server.BaseHTTPRequestHandler):
     bodies: list[bytes] = []
 

@@ -1,8 +1,10 @@
+from pathlib import Path
+
 import pytest
 
 from shoal.errors import ConfigError
 from shoal.settings import WorkerSettings
-from shoal.worker.devices import kinds_of, lanes_of
+from shoal.worker.devices import kinds_of, lanes_of, require
 
 
 def test_a_lane_per_device_with_names_of_their_own() -> None:
@@ -28,9 +30,28 @@ def test_auto_finds_something() -> None:
     assert lanes_of(WorkerSettings())
 
 
-def test_an_unknown_device_is_named() -> None:
-    with pytest.raises(ConfigError, match="'gpu' is no device"):
-        lanes_of(WorkerSettings(lanes=["gpu"]))
+@pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:x", "cuda:-1", "CPU", "cpu ", ""])
+def test_an_unknown_device_is_named(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"'{name}' is no device"):
+        lanes_of(WorkerSettings(lanes=[name]))
+
+
+@pytest.mark.parametrize("node", ["nvidia0", "dxg", "nvmap", None])
+def test_a_gpu_that_is_not_here_is_told(node: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "linux")
+    glob = Path.glob
+    empty = Path("/nowhere")
+    monkeypatch.setattr(
+        "pathlib.Path.glob",
+        lambda at, name: [at / node] if node and (at / node).match(name) else glob(empty, name),
+    )
+    lanes = lanes_of(WorkerSettings(lanes=["cuda:0"]))
+    require(lanes_of(WorkerSettings(lanes=["cpu"])))
+    if node is not None:
+        require(lanes)
+        return
+    with pytest.raises(ConfigError, match="'cuda:0' is not here"):
+        require(lanes)
 
 
 def test_profiles_go_from_the_special_to_the_general() -> None:

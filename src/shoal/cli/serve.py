@@ -79,10 +79,10 @@ def _plan(given: Given, settings: ServeSettings, port: int, home: Path) -> Plan:
     from shoal.broker.payloads import Payloads
     from shoal.cli.prepare import prepare
     from shoal.cli.stack import Plan
-    from shoal.worker.devices import lanes_of
+    from shoal.worker.devices import lanes_of, require
 
     worker = given.load(WorkerSettings)
-    lanes_of(worker)  # a device that is none is told before anything starts
+    require(lanes_of(worker))  # a device that is none, or not here, is told before anything starts
     Payloads(settings.payload_url)  # and so is a store that is none
     models = prepare(worker, home / "cards")
     return Plan(

@@ -31,6 +31,7 @@ LEAST_TAKEN_BYTES = 1 << 20
 class GatewayConnection(OneWriteProtocol):
     """uvicorn's HTTP/1.1 protocol with bounded heads, for clients of any kind."""
 
+    url = b""  # of the request that is read
     _head_timer: asyncio.TimerHandle | None = None
     _in_head = True
     _head_bytes = 0
@@ -66,8 +67,11 @@ class GatewayConnection(OneWriteProtocol):
         self._unset_keepalive_if_required()
         try:
             self.parser.feed_data(data)
-        except httptools.HttpParserError:
-            self._refuse(InvalidRequest("these bytes are no HTTP/1.1 request"))
+        except httptools.HttpParserError:  # it reads no path of 64 KiB, either
+            if len(self.url) < MAX_HEAD_BYTES:
+                self._refuse(InvalidRequest("these bytes are no HTTP/1.1 request"))
+            else:
+                self._refuse(_too_large())
         except httptools.HttpParserUpgrade as switch:
             self._read_on(data[switch.args[0] :])
         if self._in_head and not self.transport.is_closing():
@@ -76,9 +80,7 @@ class GatewayConnection(OneWriteProtocol):
     def _count_head(self, size: int) -> None:
         self._head_bytes += size
         if self._head_bytes > MAX_HEAD_BYTES:
-            self._refuse(
-                HeadTooLarge(f"the request line and headers are larger than {MAX_HEAD_BYTES} bytes")
-            )
+            self._refuse(_too_large())
         elif self._head_timer is None:
             self._head_timer = self.loop.call_later(HEAD_S, self._head_late)
 
@@ -193,3 +195,7 @@ class GatewayConnection(OneWriteProtocol):
         cycle.disconnected = True  # its handler hears that the caller is gone, and answers nobody
         cycle.message_event.set()
         return True
+
+
+def _too_large() -> HeadTooLarge:
+    return HeadTooLarge(f"the request line and headers are larger than {MAX_HEAD_BYTES} bytes")

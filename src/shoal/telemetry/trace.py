@@ -25,6 +25,7 @@ Attributes = Mapping[str, str | int | float | bool]
 
 # Later versions may append fields after another '-'; version ff is forbidden.
 _TRACEPARENT = re.compile(r"(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+_HTTP = re.compile(r"https?://[^\s/?#]")
 _SAMPLED = 0x01
 # Identifiers, no secrets; seeded from the system's entropy, once per process.
 _random = random.Random()  # noqa: S311
@@ -69,10 +70,14 @@ def tracer(otlp_endpoint: str | None, service: str) -> Tracer | None:
     """The tracer of a process, None where nothing is to be recorded.
 
     `otlp_endpoint` is the collector's OTLP/HTTP address (``http://host:4318``). Raises
-    `ConfigError` if it is set and the `otel` extra is not there.
+    `ConfigError` if it is no such address, or the `otel` extra is not there.
     """
     if not otlp_endpoint:
         return None
+    if _HTTP.match(otlp_endpoint) is None:
+        raise ConfigError(
+            f"otlp_endpoint: '{otlp_endpoint}' is no HTTP address, such as http://collector:4318"
+        )
     if importlib.util.find_spec("opentelemetry") is None:
         raise ConfigError(f"otlp_endpoint needs the 'otel' extra: {install('otel')}")
     from shoal.telemetry.otel import Tracer

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+import re
+import sys
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 
 from shoal import cores
@@ -10,7 +12,9 @@ from shoal.errors import ConfigError
 from shoal.settings import WorkerSettings
 from shoal.worker.lanespec import LaneSpec
 
-KINDS = ("cpu", "cuda", "mps")
+_DEVICE = re.compile(r"(cpu|cuda|mps)(:\d+)?")
+#: Where Linux has what CUDA talks to: a card, Windows' card behind WSL, a Jetson's.
+_CUDA = ("nvidia[0-9]*", "dxg", "nvmap")
 #: Kinds of processors, the fastest products first -> flags, one of which each of them has.
 SPECIAL = {
     # Sums of 8-bit products in 32 bits: Cascade Lake, Zen 4, Alder Lake and later. Without them
@@ -24,13 +28,13 @@ def lanes_of(settings: WorkerSettings) -> list[LaneSpec]:
     """One lane per device named; ``auto`` is every GPU, or the CPU where there is none.
 
     Raises:
-        ConfigError: a device of an unknown kind, or devices of several kinds.
+        ConfigError: a name that is no device's, or devices of several kinds.
     """
     devices: list[str] = []
     for name in settings.lanes:
         devices += _found() if name == "auto" else [name]
     for device in devices:
-        if device.partition(":")[0] not in KINDS:
+        if _DEVICE.fullmatch(device) is None:
             raise ConfigError(
                 f"lanes: '{device}' is no device; use auto, cpu, cuda:0 or mps, separated by commas"
             )
@@ -51,6 +55,18 @@ def lanes_of(settings: WorkerSettings) -> list[LaneSpec]:
         )
         for position, (name, device) in enumerate(zip(names, devices, strict=True))
     ]
+
+
+def require(specs: Sequence[LaneSpec]) -> None:
+    """Raises `ConfigError` if a lane's device is surely not in this machine, where runtimes would fail later."""
+    if sys.platform != "linux":
+        return
+    for spec in specs:
+        if spec.device.startswith("cuda") and not any(_nodes(name) for name in _CUDA):
+            raise ConfigError(
+                f"lanes: '{spec.device}' is not here: this machine shows no NVIDIA GPU (/dev/nvidia0). In a "
+                "container, give it one (--gpus all); or use auto or cpu"
+            )
 
 
 def kinds_of(device: str, profile: str | None) -> tuple[str, ...]:
@@ -76,8 +92,12 @@ def _flags() -> set[str]:
 
 
 def _found() -> list[str]:
-    gpus = sorted(Path("/dev").glob("nvidia[0-9]*"))
+    gpus = _nodes(_CUDA[0])
     return [f"cuda:{index}" for index in range(len(gpus))] or ["cpu"]
+
+
+def _nodes(name: str) -> list[Path]:
+    return list(Path("/dev").glob(name))
 
 
 def _threads(lanes: int) -> int:

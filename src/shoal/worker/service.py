@@ -28,7 +28,7 @@ from shoal.telemetry.trace import tracer
 from shoal.wire import subjects
 from shoal.wire.queue import Cancel, GatewayPulse, WorkerPulse, decode_queue
 from shoal.worker.claims import CLAIMS, Claims
-from shoal.worker.devices import lanes_of
+from shoal.worker.devices import lanes_of, require
 from shoal.worker.health import HealthServer
 from shoal.worker.lanes import Lanes
 from shoal.worker.letters import Letters
@@ -66,6 +66,7 @@ class Worker:
         self.id = f"{socket.gethostname()}-{secrets.token_hex(4)}"
         catalog = Catalog.load(settings.catalog)
         specs = lanes_of(settings)
+        require(specs)
         config = WorkerConfig(
             lanes=[spec.id for spec in specs],
             models=[

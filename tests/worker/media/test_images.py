@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import struct
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 from typing import Any
@@ -267,3 +269,13 @@ def test_a_picture_of_more_tiles_than_anyone_writes_is_refused() -> None:
     assert read_image(tiff_of_tiles(20, 5), MOST).size == (320, 80)
     with pytest.raises(InvalidItem, match="written in 67600 tiles"):
         read_image(tiff_of_tiles(260, 260), 50_000_000)
+
+
+def test_damaged_exif_does_not_fill_the_log(tmp_path: Path) -> None:
+    """Pillow warns of it, a line for each such file that a caller sends."""
+    file = tmp_path / "cut.jpg"
+    file.write_bytes(saved(picture(), "JPEG", exif=b"Exif\0\0II*\0\x08\0\0\0\xff\0\x12\x01"))
+    read = f"read_image(open({str(file)!r}, 'rb').read(), 1_000_000)"
+    code = f"from shoal.worker.media.images import read_image; {read}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert done.stderr == b""

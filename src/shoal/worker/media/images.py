@@ -8,6 +8,7 @@ the model's own (`ImageProcessing`); normalising is the runtime's.
 from __future__ import annotations
 
 import io
+import warnings
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,8 @@ _LONGEST = 4096
 
 # Sizes are checked below, against the worker's own limit.
 Image.MAX_IMAGE_PIXELS = None
+# Of damaged EXIF and the like, in files that come from callers: the log is not theirs to fill.
+warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
 
 
 def read_image(data: bytes, max_pixels: int) -> Image.Image:
