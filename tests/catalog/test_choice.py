@@ -46,9 +46,11 @@ def test_one_whose_packages_are_missing_is_passed_over() -> None:
     ]
 
 
-def test_where_nothing_can_run_the_first_says_what_to_install() -> None:
+def test_where_nothing_can_run_the_lightest_says_what_to_install() -> None:
     choice = chosen(CARD, CPU, without("torch", "onnx"))
-    assert (choice.name, choice.lacks) == ("cpu-bf16", "install torch")
+    assert (choice.name, choice.lacks) == ("cpu", "install onnx")
+    assert [passed.name for passed in choice.passed] == ["cpu-bf16", "default"]
+    assert chosen(CARD, ("cuda",), without("torch", "onnx")).lacks == "install torch"
 
 
 def test_no_other_takes_the_place_of_one_that_was_asked_for() -> None:
@@ -85,7 +87,7 @@ def test_an_encoder_that_graphs_are_made_of_needs_no_profile_for_them() -> None:
     choice = chosen(card, CPU, without("torch"))
     assert (choice.name, choice.profile, choice.lacks) == ("onnx", Profile("onnx"), None)
     assert chosen(card, ("onnx",), without(), only=True).name == "onnx"
-    assert chosen(card, CPU, without("torch", "onnx")).lacks == "install torch"
+    assert chosen(card, CPU, without("torch", "onnx")).lacks == "install onnx"
 
 
 def _can_be_graphed(card: Card) -> bool:

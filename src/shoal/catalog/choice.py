@@ -2,8 +2,8 @@
 
 Which comes first is the card's order of device kinds, best first; whether its runtime's packages are
 installed is asked, since that is no matter of the card. A card of an encoder that ONNX graphs are made of
-has a profile for them, whether it says so or not. If none can run, the first one stands: what it lacks is
-what to install.
+has a profile for them, whether it says so or not. If none can run, one stands for what to install: on a
+processor the first whose runtime is not the heavy one, elsewhere the first.
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ from shoal.catalog.tasks import COMPARED
 #: What is computed of such a graph, or by the worker of what it gives (`runtimes/onnx/encoders/heads`).
 _SCORED = ("cross-encoder", *COMPARED)
 _EXTRACTED = ("sequence-labels", "nli", "token-labels")
+
+
+#: Its packages are gigabytes, and the other runtimes' megabytes.
+_HEAVY = "torch"
 
 
 class Passed(NamedTuple):
@@ -52,10 +56,15 @@ def chosen(
     lacking = [missing(profile.runtime) for _, profile in suited]
     first = 0
     if not only:
-        first = next((n for n, lacks in enumerate(lacking) if lacks is None), 0)
+        able = (n for n, lacks in enumerate(lacking) if lacks is None)
+        first = next(able, _to_install(suited) if "cpu" in kinds else 0)
     name, profile = suited[first]
     passed = [Passed(*own, lacking[n]) for n, own in enumerate(suited) if n != first]
     return Choice(name, profile, lacking[first], passed)
+
+
+def _to_install(suited: list[tuple[str, Profile]]) -> int:
+    return next((n for n, (_, profile) in enumerate(suited) if profile.runtime != _HEAVY), 0)
 
 
 def _graphed(card: Card) -> Card:
