@@ -26,7 +26,7 @@ from shoal.bench import report
 from shoal.bench.benchmark import Tell, option
 from shoal.bench.generating.bare import bare
 from shoal.bench.generating.library import NAMES, Turn, library
-from shoal.bench.generating.streams import Asked, Stream, streams
+from shoal.bench.generating.streams import Asked, Stream, ended_before, streams
 from shoal.bench.rivals import thread_limits
 from shoal.bench.runtime import alone
 from shoal.bench.runtimes.sides import CARDS, Side, sides_of
@@ -99,11 +99,7 @@ class Result(report.Result, frozen=True):
         return [
             f"{side.name}: texts ended before the long prompt was read"
             for side in self.measured
-            if any(
-                stream.tokens_s[-1] < one.beside[-1].tokens_s[0]
-                for one in side.rounds
-                for stream in one.beside
-            )
+            if any(ended_before(one.beside) for one in side.rounds if one.beside)
         ]
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from shoal.bench import report
 from shoal.bench.benchmark import Tell, option
 from shoal.bench.generating import smolvlm
-from shoal.bench.generating.streams import Asked, Stream, streams
+from shoal.bench.generating.streams import Asked, Stream, ended_before, streams
 from shoal.bench.runtime import Alone, alone
 from shoal.errors import ConfigError
 from shoal.runtimes.packages import missing
@@ -99,11 +99,7 @@ class Result(report.Result, frozen=True):
         return [
             f"{of.pixels} pixels: texts ended before the picture was seen"
             for of in self.measured
-            if any(
-                text.tokens_s[-1] < one.streams[-1].tokens_s[0]
-                for one in of.rounds
-                for text in one.streams
-            )
+            if any(ended_before(one.streams) for one in of.rounds)
         ]
 
 

@@ -23,7 +23,7 @@ _NORMS = ("norm.weight", "norm1.weight", "norm2.weight", "layernorm.weight")
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """Its sizes, by default those of SmolVLM-256M (Marafioti et al., 2025; its config.json).
+    """Its sizes, by default about those of SmolVLM-256M (Marafioti et al., 2025).
 
     Attributes:
         vision_dim, vision_layers: of the tower that looks at squares of `side` pixels, in patches of `patch`.

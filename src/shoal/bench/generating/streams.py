@@ -54,6 +54,11 @@ class Stream(msgspec.Struct):
         return max(self.pauses_s(), default=0.0)
 
 
+def ended_before(found: list[Stream]) -> bool:
+    """Whether one of them was over before the last of them had its first token: it says nothing of the rest."""
+    return any(stream.tokens_s[-1] < found[-1].tokens_s[0] for stream in found)
+
+
 class Asks(Protocol):
     """A runtime, or what stands for one."""
 
