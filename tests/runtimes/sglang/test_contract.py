@@ -55,8 +55,9 @@ def load(
         yield load_of(folder, url=server.url)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def driver(load: Load) -> Iterator[Driver]:
+    """One for each test: what a failure leaves under way is no other test's."""
     driver = Driver()
     driver.load(load)
     yield driver
