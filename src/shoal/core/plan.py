@@ -6,8 +6,9 @@ for what is lacking one source is chosen. Interactive work covers a lane before 
 Where many lanes share few models, a lane does not take all that waits: the next lane is free in a
 moment and would find nothing, and batches would be now large, now tiny, which is what the slowest
 requests feel. It asks for somewhat more than its batches lately were, or for its share of what is
-known to wait if that is more. With many models a queue is visited seldom, and nearly a full batch of
-it is taken.
+known to wait if that is more: one of as many shares as there are lanes for each model in use, since the
+others have other queues to take from. With many models a queue is visited seldom, and nearly a full batch
+of it is taken.
 """
 
 from __future__ import annotations
@@ -97,7 +98,8 @@ class Plan:
         if not model.ran_s or self._now - model.served_at > IN_USE_S:
             return 1.0  # its batches are not known; a large pool would grow them from one unit
         told = source.pending if self._now - source.told_at <= TOLD_S else 0
-        seconds = max(GROWTH * model.ran_s, told * model.unit_s / lanes)
+        told_s = told * model.unit_s * max(1, in_use) / lanes
+        seconds = max(GROWTH * model.ran_s, told_s)
         return min(1.0, seconds / model.batch_s)
 
     def _cover(self, lane: Lane, klass: TrafficClass, most: float) -> tuple[str | None, float]:
