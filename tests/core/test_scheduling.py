@@ -442,6 +442,16 @@ def test_where_many_lanes_share_a_model_each_takes_its_share_of_what_waits() -> 
     assert batch_pulls(out) == [("a", 2)]
 
 
+def test_lanes_that_share_several_models_are_divided_among_them() -> None:
+    """Half of the eight have the other queue to take from: each of the rest takes a quarter of this one."""
+    desk = with_a_batch(peer_lanes=7)
+    sources = desk.core._pulls.sources
+    sources.hot["b"] = sources.get("b")
+    sources.get("b").came_at = desk.now
+    out = desk.do(ev.PeerPulled("a", "work", pending=8, due=desk.now))
+    assert batch_pulls(out) == [("a", 2)]
+
+
 def test_where_no_batch_of_it_ran_here_all_that_fits_is_taken() -> None:
     desk = with_a_batch(peer_lanes=7)
     model = desk.core.models["a"]
