@@ -3,7 +3,7 @@
 import pytest
 
 from shoal.core import events as ev
-from shoal.core.groups import LANES, MOST_GROUPS, Audience, groups_of, listens_to
+from shoal.core.groups import LANES, LOOK_S, MOST_GROUPS, Audience, groups_of, listens_to
 from shoal.core.pool import Pool
 
 HERE = {name: ev.PeerModel("resident", 1) for name in ("m", "n")}
@@ -52,9 +52,7 @@ def parts(groups: int) -> list[ev.Group]:
 
 def test_who_sees_another_size_of_the_pool_is_heard_all_the_same() -> None:
     """A worker that missed half of the others tells more than it must, its own group among them."""
-    told, told_widely = audience("w1", 64).of("m"), audience("w1", 30).of("m")
-    assert told is not None
-    assert told_widely is not None
+    told, told_widely = (audience("w1", workers).of("m", 0.0)[0] for workers in (64, 30))
     assert (told.groups, told_widely.groups) == (4, 2)
     names = [f"w{number}" for number in range(64)]
     near = {name for name in names if told in listens_to(name)}
@@ -68,19 +66,72 @@ def test_the_group_follows_the_pool() -> None:
     some = Audience("w0", 1, pool)
     for number in range(1, 17):
         pool.seen(f"w{number}", HERE, 0.0)
-    assert some.of("m") == listens_to("w0")[1]
+    assert some.of("m", 0.0)[0] == listens_to("w0")[1]
     pool.lost("w16")
-    assert some.of("m") == listens_to("w0")[0]
+    assert some.of("m", 0.0) == [listens_to("w0")[0]]
 
 
 def test_nobody_is_told_of_what_nobody_has_or_where_nobody_has_a_choice() -> None:
     pool = Pool()
     some = Audience("w0", 1, pool)
-    assert some.of("m") is None
+    assert some.of("m", 0.0) == []
     pool.seen("w1", {"m": HERE["m"]}, 0.0)
-    assert some.of("m") is None
+    assert some.of("m", 0.0) == []
     pool.seen("w1", HERE, 0.0)
-    assert some.of("m") == ev.Group(1, 0)
-    assert some.of("else") is None
+    assert some.of("m", 0.0) == [ev.Group(1, 0)]
+    assert some.of("else", 0.0) == []
     pool.seen("w1", {"m": HERE["m"], "n": ev.PeerModel("failed", 0)}, 0.0)
-    assert some.of("m") is None
+    assert some.of("m", 0.0) == []
+
+
+def test_all_agree_on_the_order_of_groups_and_homes_are_spread() -> None:
+    names = [f"m{number}" for number in range(200)]
+    held = {name: ev.PeerModel("resident", 1) for name in names}
+    workers = [f"w{number}" for number in range(64)]
+    groups: dict[ev.Group, Audience] = {}
+    for worker in workers:
+        pool = Pool()
+        for other in workers:
+            if other != worker:
+                pool.seen(other, held, 0.0)
+        some = Audience(worker, 1, pool)
+        own = some.of("m0", 0.0)[0]
+        first = groups.setdefault(own, some)
+        assert [some.aways(0.0)(m) for m in names] == [first.aways(0.0)(m) for m in names]
+    places = [sorted(some.aways(0.0)(m) for some in groups.values()) for m in names]
+    assert places == [[0, 1, 2, 3]] * len(names)
+    at_home = [sum(some.aways(0.0)(m) == 0 for m in names) for some in groups.values()]
+    assert min(at_home) > 30
+
+
+def test_home_is_told_of_what_others_take_and_the_next_of_what_they_leave() -> None:
+    workers = [f"w{number}" for number in range(64)]
+    by_place = {}
+    for worker in workers:
+        some = audience(worker, 64)
+        by_place[some.aways(0.0)("m")] = some
+    own = [by_place[place].of("m", 0.0)[0] for place in range(4)]
+    assert len({*own}) == 4
+    for place in range(4):
+        home = [own[0]] if place else []
+        assert by_place[place].of("m", 0.0) == [own[place], *home]
+        assert by_place[place].of("m", 0.0, much=True) == [
+            own[place],
+            *home,
+            *own[place + 1 : place + 2],
+        ]
+
+
+def test_a_group_that_lost_all_copies_is_no_home() -> None:
+    """Seen at the next look."""
+    pool = Pool()
+    names = [f"w{number}" for number in range(1, 64)]
+    held = {f"m{number}": HERE["m"] for number in range(20)}
+    for name in names:
+        pool.seen(name, held, 0.0)
+    some = Audience("w0", 1, pool)
+    model = next(m for m in held if some.aways(0.0)(m))
+    before = [name for name in names if listens_to(name)[2] != listens_to("w0")[2]]
+    for name in before:
+        pool.seen(name, {"else": ev.PeerModel("resident", 1)}, 1.0)
+    assert some.aways(LOOK_S + 1.0)(model) == 0

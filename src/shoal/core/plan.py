@@ -30,6 +30,13 @@ STALE_S = 0.002
 #: A head that is only guessed to be there counts as this much younger: asking in vain costs half a
 #: millisecond, and where work waits longer than this, queues are known to be full anyway.
 GUESS_S = 0.01
+#: Of a queue that other groups come before with (`core.groups`), the head counts as this much younger for each
+#: doubling of their number: they are there first, unless they have too much to do.
+AWAY_S = 0.01
+#: What was told of such a queue counts for this long; those at home tell each other, and not this group.
+AWAY_TOLD_S = 0.03
+#: After it the head counts as this much younger for each group before: somebody looks after it even if they are gone.
+AWAY_GUESS_S = 0.1
 #: Lanes for each model in use from which on they share what waits. With fewer, the next one comes late:
 #: 8 lanes gain with 4 models and lose half of their knee with 50.
 LANES_A_MODEL = 2
@@ -57,11 +64,13 @@ class Plan:
         units: Units,
         sources: Sources,
         lanes: Callable[[str], int],
+        away: Callable[[str], int],
         now: float,
     ) -> None:
         self._models = models
         self._sources = sources
         self._lanes = lanes
+        self._away = away
         self._now = now
         self._wanted: dict[Source, float] = {}
         self._units = units
@@ -161,7 +170,17 @@ class Plan:
         waiting_s = model.waiting[source.klass] + source.expected(self._now) * model.unit_s
         in_use = self._sources.in_use(self._now)
         turn = turn_of(source.due, waiting_s, model.batch_s, in_use)
-        return turn if source.pending else turn + GUESS_S
+        return turn + self._behind_s(source)
+
+    def _behind_s(self, source: Source) -> float:
+        """By how much it counts as younger: where it is only guessed that something waits, and away from home."""
+        guess_s = 0.0 if source.pending else GUESS_S
+        away = self._away(source.model)
+        if not away:
+            return guess_s
+        if source.pending and self._now - source.told_at <= AWAY_TOLD_S:
+            return AWAY_S * math.log2(1 + away)
+        return guess_s + AWAY_GUESS_S * away
 
     def _want(self, source: Source, share: float) -> None:
         self._wanted[source] = self._wanted.get(source, 0.0) + share

@@ -5,7 +5,7 @@ Copies are counted as they change, so that a question costs nothing however many
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from shoal.core.events import PeerModel
 from shoal.core.pulsing import PULSE_S, silent_s
@@ -70,6 +70,13 @@ class Pool:
 
     def copies(self, model: str) -> int:
         return self._copies.get(model, 0)
+
+    def holding(self, model: str) -> Iterator[str]:
+        """The workers that have a copy, or are about to."""
+        for worker, models in self._peers.items():
+            told = models.get(model)
+            if told is not None and told.state in ("resident", "loading"):
+                yield worker
 
     def _count(self, models: Mapping[str, PeerModel], sign: int) -> None:
         copies = self._copies

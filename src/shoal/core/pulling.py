@@ -23,7 +23,7 @@ guessed that something waits, the head counts as a little younger. Never waiting
 *Others* that serve the same models are told of each batch pull: without that each would come round
 to a queue at times of its own, to find it just emptied or long neglected. With eight workers and 50
 models on one device each, the 99th percentile at half load was 130 ms, and is 63 ms (`shoal sim`).
-In a large pool they are told in groups (`core.groups`).
+In a large pool they are told in groups, each of which serves its own models first (`core.groups`).
 
 *Bulk* is asked for where a gateway says that there is some, by a lane for which no interactive work
 is known to wait, and for a part of a batch only.
@@ -58,6 +58,9 @@ REOPEN_SHARE = 0.03
 HOT_BATCHES = 4.0
 #: A gateway tells every half second that bulk waits; one lost message is no news.
 WANTED_S = 1.5
+
+#: Part of a full batch that, left in a queue, is worth another group's visit.
+MUCH = 0.5
 
 #: How many lanes of other workers have this model loaded.
 Elsewhere = Callable[[str], int]
@@ -98,14 +101,14 @@ class Pulls:
             return []
         if event.refused:
             self._refused_until = now + REFUSED_S
-        return self._tell(source, source.pending, source.due) if source.pending else []
+        return self._tell(source, source.pending, source.due, now) if source.pending else []
 
-    def _tell(self, source: Source, pending: int, due: float) -> list[Instruction]:
+    def _tell(self, source: Source, pending: int, due: float, now: float) -> list[Instruction]:
         """What this worker leaves in a queue, for those who may serve it too."""
-        group = self._audience.of(source.model)
-        if group is None:
-            return []
-        return [TellPulled(group, source.model, source.klass, pending, due)]
+        model = self._models[source.model]
+        much = pending * model.unit_s >= MUCH * model.batch_s
+        groups = self._audience.of(source.model, now, much=much)
+        return [TellPulled(group, source.model, source.klass, pending, due) for group in groups]
 
     def arrived(self, event: Arrived, now: float) -> bool:
         """A unit came; whether a batch pull asked for it."""
@@ -204,14 +207,15 @@ class Pulls:
 
     def _ask(self, taking: list[Lane], now: float) -> list[Instruction]:
         """Cover each lane's next batch: by what is here or on its way, else by a pull."""
-        plan = Plan(self._models, self._units, self.sources, self._lanes_of, now)
+        away = self._audience.aways(now)
+        plan = Plan(self._models, self._units, self.sources, self._lanes_of, away, now)
         watching = [lane for lane in taking if not plan.fill(lane)]
         out: list[Instruction] = []
         for source, count in plan.pulls():
             out.append(self.sources.ask(source, min(MAX_PULL, count), standing=False))
             source.asked_at = now
             # Most batches take all there is; what is left is told once it is known.
-            out += self._tell(source, 0, now + PATIENCE_S)
+            out += self._tell(source, 0, now + PATIENCE_S, now)
         return out + self._watch(watching)
 
     def _lanes_of(self, model: str) -> int:
