@@ -104,22 +104,17 @@ def test_all_agree_on_the_order_of_groups_and_homes_are_spread() -> None:
     assert min(at_home) > 30
 
 
-def test_home_is_told_of_what_others_take_and_the_next_of_what_they_leave() -> None:
-    workers = [f"w{number}" for number in range(64)]
+def test_home_and_the_next_group_are_told_where_it_is_much() -> None:
     by_place = {}
-    for worker in workers:
-        some = audience(worker, 64)
+    for number in range(64):
+        some = audience(f"w{number}", 64)
         by_place[some.aways(0.0)("m")] = some
-    own = [by_place[place].of("m", 0.0)[0] for place in range(4)]
-    assert len({*own}) == 4
-    for place in range(4):
-        home = [own[0]] if place else []
-        assert by_place[place].of("m", 0.0) == [own[place], *home]
-        assert by_place[place].of("m", 0.0, much=True) == [
-            own[place],
-            *home,
-            *own[place + 1 : place + 2],
-        ]
+    own = [by_place[place].of("m", 0.0) for place in range(4)]
+    (home,), (second,), (third,), (last,) = own
+    assert len({home, second, third, last}) == 4
+    assert by_place[0].of("m", 0.0, much=True) == [home, second]
+    assert by_place[1].of("m", 0.0, much=True) == [second, home, third]
+    assert by_place[3].of("m", 0.0, much=True) == [last, home]
 
 
 def test_a_group_that_lost_all_copies_is_no_home() -> None:

@@ -75,21 +75,20 @@ class Audience:
         self._hashes: dict[str, int] = {}
 
     def of(self, model: str, now: float, *, much: bool = False) -> list[Group]:
-        """The groups to tell of a pull of this model: the own one and its home; none where nobody else could
-        use it.
+        """The groups to tell of a pull of this model; none where nobody else could use it.
 
-        `much`: so much is left that the next group may help. Who serves one model only asks for that
-        whatever others do.
+        `much`: so much waits, or is taken, that it matters to its home and to the next group, too. Who serves
+        one model only asks for that whatever others do.
         """
         pool = self._pool
         if not pool.copies(model) or pool.served < 2:
             return []
         group = self._own()
-        if group.groups == 1:
+        if group.groups == 1 or not much:
             return [group]
         _, numbers, own = self._order(model, now)
-        told = [own, 0, own + 1] if much and own + 1 < len(numbers) else [own, 0]
-        return [Group(group.groups, numbers[place]) for place in dict.fromkeys(told)]
+        told = dict.fromkeys([own, 0, min(own + 1, len(numbers) - 1)])
+        return [Group(group.groups, numbers[place]) for place in told]
 
     def aways(self, now: float) -> Callable[[str], int]:
         """How many groups come before this worker's with a model, as far as known now: 0 at home."""

@@ -101,12 +101,16 @@ class Pulls:
             return []
         if event.refused:
             self._refused_until = now + REFUSED_S
-        return self._tell(source, source.pending, source.due, now) if source.pending else []
+        if not source.pending:
+            return []
+        return self._tell(source, source.pending, source.due, source.pending, now)
 
-    def _tell(self, source: Source, pending: int, due: float, now: float) -> list[Instruction]:
-        """What this worker leaves in a queue, for those who may serve it too."""
+    def _tell(
+        self, source: Source, pending: int, due: float, units: int, now: float
+    ) -> list[Instruction]:
+        """What this worker leaves in a queue, for those who may serve it too; `units`: that are left or taken."""
         model = self._models[source.model]
-        much = pending * model.unit_s >= MUCH * model.batch_s
+        much = units * model.unit_s >= MUCH * model.batch_s
         groups = self._audience.of(source.model, now, much=much)
         return [TellPulled(group, source.model, source.klass, pending, due) for group in groups]
 
@@ -215,7 +219,7 @@ class Pulls:
             out.append(self.sources.ask(source, min(MAX_PULL, count), standing=False))
             source.asked_at = now
             # Most batches take all there is; what is left is told once it is known.
-            out += self._tell(source, 0, now + PATIENCE_S, now)
+            out += self._tell(source, 0, now + PATIENCE_S, source.pending, now)
         return out + self._watch(watching)
 
     def _lanes_of(self, model: str) -> int:
