@@ -8,7 +8,7 @@ from shoal.core.batcher import Budget
 from shoal.core.claims import LINGER_S
 from shoal.core.config import WorkerConfig
 from shoal.core.delivery import MAX_REPLY_AGE_S, UNHEARD_LIMIT_S
-from shoal.core.groups import LANES, LEAST_WORKERS
+from shoal.core.groups import LANES, LEAST_WORKERS, listens_to
 from shoal.core.held import RESEND_S
 from shoal.core.models import ModelSpec
 from shoal.core.returning import MAX_DELIVERED
@@ -525,17 +525,19 @@ def test_who_serves_one_model_tells_those_who_serve_more() -> None:
     assert kinds(core.handle(ev.Ticked(), 1.0465)) == ["Pull", "TellPulled"]
 
 
-def test_in_a_large_pool_one_half_is_told() -> None:
+def test_in_a_large_pool_halves_are_told_the_own_one_first() -> None:
     core = with_two_models()
     copies = {name: ev.PeerModel("resident", 1) for name in ("m", "n")}
     for number in range(2 * LEAST_WORKERS - 1):
         core.handle(ev.PeerSeen(f"p{number}", copies, lanes=LANES // 4), 0.0)
     running(core, "u", [50])
     core.handle(ev.PeerPulled("m", "work", pending=2, due=1.9), 1.02)
-    pull, told = core.handle(ev.Ticked(), 1.0465)
+    pull, *told = core.handle(ev.Ticked(), 1.0465)
     assert isinstance(pull, ev.Pull)
-    assert isinstance(told, ev.TellPulled)
-    assert told.group.groups == 2
+    halves = [each.group for each in told if isinstance(each, ev.TellPulled)]
+    assert len(halves) == len(told)
+    assert halves[0] == listens_to("")[1]
+    assert {half.groups for half in halves} == {2}
 
 
 def test_the_queue_that_others_neglect_goes_first() -> None:
